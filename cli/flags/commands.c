@@ -1,4 +1,6 @@
 // commands.c: the table of subcommands, and their forms; the possible words of a flag, and what a wrong one meant.
+#include <ctype.h>
+
 #include "bench/tables/show.h"
 #include "cli/flags/flag.h"
 #include "src/rewrites/rewrite.h"
@@ -9,23 +11,6 @@ const cli_subcommand cli_commands[CLI_COMMAND_COUNT] = {
 #define X(code, name, function, table, ...) {name, function, &table, __VA_ARGS__},
     CLI_COMMAND_LIST(X)
 #undef X
-};
-
-// What subcommands of earlier versions are now; until the first release.
-static const char *const moved[][2] = {
-    {"sweep", "stepmark run takes lists of flags, --preset, --file, --resume and --dry-run"},
-    {"peaks", "stepmark devices --peaks"},
-    {"again", "stepmark compare FILE#N"},
-    {"ablate", "stepmark compare --without all"},
-    {"schema", "stepmark SUBCOMMAND --schema"},
-    {"init", "stepmark train --init"},
-    {"tokenizer", "stepmark tokenize, with --vocab-size, --show or --convert"},
-    {"recommend", "stepmark report --best FILE..."},
-    {"leaderboard", "stepmark report --rank FILE..."},
-    {"bundle", "stepmark report ROWS... --bundle FILE"},
-    {"check-run", "stepmark report --check RUN..."},
-    {"scaling", "stepmark report --scaling RUN..."},
-    {"bench", "stepmark score"},
 };
 
 cli_command cli_command_find(const char *name) {
@@ -40,12 +25,6 @@ cli_command cli_command_find(const char *name) {
 #define X(flag, argument, help) nearest = strcmp(name, &(flag)[2]) == 0 ? flag : nearest; // "--help" for "help"
     CLI_FRONT_LIST(X)
 #undef X
-    for (size_t i = 0; i < sizeof(moved) / sizeof(moved[0]); i++) {
-        if (strcmp(name, moved[i][0]) == 0) {
-            sm_fail(SM_ERR_USAGE, "'%s' is no subcommand: %s", name, moved[i][1]);
-            return CLI_COMMAND_COUNT;
-        }
-    }
     if (nearest != NULL) {
         sm_fail(SM_ERR_USAGE, "unknown subcommand '%s'; did you mean '%s'?", name, nearest);
     } else if (name[0] == '-') {
@@ -120,22 +99,43 @@ cli_command cli_command_form(cli_command command, int argc, char **argv) {
 
 // --- what a misspelt name probably meant ---------------------------------------------------------
 
+// What others (llama.cpp, nanoGPT, PyTorch, transformers) call a subcommand, flag or value of ours: the first word of
+// each entry. The first entry counts whose name exists where the word stands.
+static const char also_called[] =
+    "devices list info, run sweep, score bench benchmark, verify test, train fit pretrain finetune, tokenize encode, "
+    "report leaderboard bundle plot show, eval perplexity ppl, generate sample infer inference chat complete, format "
+    "json csv, output json csv, backend device gpu gpus cuda ngl n-gpu-layers, opencl gpu cuda cuda:0 rocm hip metal "
+    "mps vulkan, precision dtype torch-dtype amp, fp32 float32 float f32, fp16 float16 half f16, bf16 bfloat16 amp, "
+    "fp8 float8 e4m3 e5m2, mode compile, fused compile compiled, naive eager, attention flash flash-attn "
+    "flash-attention sdpa, flash sdpa, seq-len block-size sequence-length max-seq-length max-length n-ctx ctx "
+    "ctx-size, batch-size bs micro-batch-size per-device-train-batch-size, threads num-threads n-threads, accum "
+    "gradient-accumulation-steps grad-accum grad-accum-steps, vocab vocab-size, n-layer num-hidden-layers, n-head "
+    "num-attention-heads, n-kv-head num-key-value-heads, d-model n-embd hidden-size embed-dim, d-ff intermediate-size, "
+    "small gpt2 gpt-2, medium gpt2-medium 345m, large gpt2-large, xl gpt2-xl 1.5b, lr learning-rate, steps max-iters "
+    "max-steps iters iterations, repetitions iters iterations num-iterations runs, epochs num-train-epochs, "
+    "warmup-steps warmup-iters, grad-clip max-grad-norm clip-grad, val-every eval-interval eval-steps, log-every "
+    "log-interval, run out-dir output-dir, weights init-from checkpoint model-path model-name-or-path, tokens "
+    "max-new-tokens n-predict, recompute gradient-checkpointing activation-checkpointing, block full, shard zero fsdp, "
+    "progress verbose";
+
 static int min_int(int a, int b) { return a < b ? a : b; }
 
-// Number of typing errors (a letter too many, missing, wrong, or two swapped) between two texts of less than
-// CLI_TEXT_SIZE characters: distance[i][j] is that of the first i and the first j letters.
+static char fold(char c) { return c == '_' ? '-' : (char)tolower((unsigned char)c); }
+
+// Number of typing errors (a letter too many, missing, wrong, or two swapped) between a folded text of less than
+// CLI_TEXT_SIZE characters and a name: distance[i][j] is that of the first i and the first j letters.
 static int edit_distance(const char *a, const char *b) {
     int distance[CLI_TEXT_SIZE][CLI_TEXT_SIZE];
-    int n_a = (int)strlen(a), n_b = (int)strlen(b);
+    const int n_a = (int)strlen(a), n_b = min_int((int)strlen(b), CLI_TEXT_SIZE - 1);
     for (int i = 0; i <= n_a; i++) {
         for (int j = 0; j <= n_b; j++) {
             if (i == 0 || j == 0) {
                 distance[i][j] = i + j;
                 continue;
             }
-            int best = distance[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
+            int best = distance[i - 1][j - 1] + (a[i - 1] != fold(b[j - 1]));
             best = min_int(best, min_int(distance[i - 1][j], distance[i][j - 1]) + 1);
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+            if (i > 1 && j > 1 && a[i - 1] == fold(b[j - 2]) && a[i - 2] == fold(b[j - 1])) {
                 best = min_int(best, distance[i - 2][j - 2] + 1);
             }
             distance[i][j] = best;
@@ -145,17 +145,32 @@ static int edit_distance(const char *a, const char *b) {
 }
 
 const char *cli_nearest(const char *text, const char *const *names, int n) {
-    size_t length = strlen(text);
-    if (length >= CLI_TEXT_SIZE) {
-        return NULL;
+    char word[CLI_TEXT_SIZE] = "";
+    for (size_t i = 0; text[i] != '\0' && i + 1 < sizeof word; i++) {
+        word[i] = fold(text[i]);
+    }
+    const size_t length = strlen(word);
+    for (const char *next = also_called; *next != '\0'; next += strspn(next, ", ")) {
+        char entry[2 * CLI_TEXT_SIZE];
+        snprintf(entry, sizeof entry, "%.*s", (int)strcspn(next, ","), next);
+        next += strcspn(next, ",");
+        char *theirs = strchr(entry, ' ');
+        *theirs++ = '\0';
+        for (int i = 0; i < n && sm_is_word_of(word, theirs); i++) {
+            if (strcmp(names[i], entry) == 0) {
+                return names[i];
+            }
+        }
     }
     int best_distance = 2 + (int)length / 4; // more errors make another word
     const char *best = NULL;
     for (int i = 0; i < n; i++) {
-        int distance = strlen(names[i]) < CLI_TEXT_SIZE ? edit_distance(text, names[i]) : CLI_TEXT_SIZE;
+        const size_t n_name = strlen(names[i]), n_both = n_name < length ? n_name : length;
+        const bool is_begun = n_both >= 4 && strncmp(word, names[i], n_both) == 0 && n_name != length;
+        const int distance = is_begun ? 1 : edit_distance(word, names[i]); // "matmul" for "matmul_forward", and reverse
         // Errors seldom hit the first letter, and short words that differ in it are often different words: gpu, cpu.
         const bool begins_alike =
-            text[0] == names[i][0] || (text[0] != '\0' && text[0] == names[i][1] && text[1] == names[i][0]);
+            word[0] == fold(names[i][0]) || (word[0] != '\0' && word[0] == names[i][1] && word[1] == names[i][0]);
         if (begins_alike && distance < best_distance && distance < (int)length) {
             best_distance = distance;
             best = names[i];

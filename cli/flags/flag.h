@@ -124,8 +124,6 @@ bool cli_has_own_list(const cli_flag *flag, cli_command command);
 // Whether that subcommand accepts a comma list.
 bool cli_takes_list(const cli_flag *flag, cli_command command);
 
-void cli_choice_words(const cli_choice *choices, char *text, size_t size_bytes); // "naive|fused|tuned"
-
 // A flag's argument as --help shows it; "" for a switch.
 enum { CLI_ARGUMENT_SIZE = 128 };
 void cli_flag_argument(const cli_flag *flag, cli_command command, char text[CLI_ARGUMENT_SIZE]);

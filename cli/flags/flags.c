@@ -305,7 +305,7 @@ static const cli_flag flags[] = {
             {SCORE, .initial = "fp32,bf16",
              .help = PRECISION_HELP "; bf16 is left out where a device has no units for it"},
             {MEASURED, .help = PRECISION_HELP "; a format that cannot run still gets a row, with the reason"},
-            {ADVISE, .initial = "fp32,tf32,bf16"})},
+            {PAGE | ASKED, .help = PRECISION_HELP ": not here"}, {ADVISE, .initial = "fp32,tf32,bf16"})},
     {"Device", "loss-scale", 0, CLI_TEXT, "dynamic|none|N", NULL, STEPPED, AT(device.loss_scale),
      .help = "factor on the loss that keeps small gradients in range; dynamic: a step with a gradient that is not "
              "finite is skipped and halves the factor; not given: dynamic in fp16, else none"},
@@ -712,17 +712,10 @@ bool cli_takes_list(const cli_flag *flag, cli_command command) {
     return swept || (flag->argument != NULL && strchr(flag->argument, ',') != NULL);
 }
 
-void cli_choice_words(const cli_choice *choices, char *text, size_t size_bytes) {
-    text[0] = '\0';
-    for (const cli_choice *c = choices; c->word != NULL; c++) {
-        cli_append_word(text, size_bytes, "|", c->word);
-    }
-}
-
 void cli_flag_argument(const cli_flag *flag, cli_command command, char text[CLI_ARGUMENT_SIZE]) {
     text[0] = '\0';
-    if (flag->choices != NULL) {
-        cli_choice_words(flag->choices, text, CLI_ARGUMENT_SIZE);
+    for (const cli_choice *c = flag->choices; c != NULL && c->word != NULL; c++) {
+        cli_append_word(text, CLI_ARGUMENT_SIZE, "|", c->word); // "naive|fused|tuned"
     }
     sm_append(text, CLI_ARGUMENT_SIZE, "%s%s", flag->argument != NULL ? flag->argument : "",
               cli_takes_list(flag, command) && (flag->argument == NULL || strchr(flag->argument, ',') == NULL) ? LIST

@@ -40,7 +40,8 @@ static sm_status parse_int(const char *what, const char *text, int64_t min, int6
     } else if (parsed > 0) {
         parsed <<= n_bits;
     }
-    SM_FAIL_IF(end == text || *end != '\0', SM_ERR_USAGE, "%s: '%s' is not a whole number", what, text);
+    SM_FAIL_IF(end == text || *end != '\0', SM_ERR_USAGE, "%s: '%s' is not a whole number (64, or 4K: 4096)", what,
+               text);
     SM_FAIL_IF(errno == ERANGE || parsed < min || parsed > max, SM_ERR_USAGE,
                "%s: %s is out of range; give a whole number from %lld to %lld", what, text, (long long)min,
                (long long)max);
@@ -105,15 +106,16 @@ sm_status cli_parse_texts(const char *what, const char *text, cli_texts *list) {
 }
 
 static sm_status parse_choice(const char *what, const cli_choice *choices, const char *text, int *value) {
-    char words[CLI_ARGUMENT_SIZE];
+    const char *names[CLI_MAX_WORDS];
+    int n = 0;
     for (const cli_choice *c = choices; c->word != NULL; c++) {
+        names[n++] = c->word;
         if (strcmp(c->word, text) == 0) {
             *value = c->value;
             return SM_OK;
         }
     }
-    cli_choice_words(choices, words, sizeof(words));
-    return sm_fail(SM_ERR_USAGE, "%s: unknown value '%s'; give one of %s", what, text, words);
+    return cli_no_such_name(what, "value", text, names, n);
 }
 
 static sm_status parse_choices(const char *what, const cli_choice *choices, const char *text, cli_ints *list) {
@@ -153,7 +155,9 @@ static sm_status store(const cli_flag *flag, const char *text, cli_options *opti
     case CLI_INT: return parse_int(what, text, min, max, target);
     case CLI_REAL:
         real = strtod(text, &end);
-        SM_FAIL_IF(end == text || *end != '\0', SM_ERR_USAGE, "%s: '%s' is not a number", what, text);
+        SM_FAIL_IF(end == text || *end != '\0', SM_ERR_USAGE, "%s: '%s' is not a number%s%s%s", what, text,
+                   end == text ? "" : "; give ", end == text ? "" : flag->argument,
+                   end == text ? "" : " without a unit");
         SM_FAIL_IF(!(real >= flag->min && real <= flag->max), SM_ERR_USAGE,
                    "%s: %s is out of range; give a number from %.7g to %.7g", what, text, flag->min, flag->max);
         *(double *)target = real;
@@ -170,7 +174,9 @@ static sm_status store(const cli_flag *flag, const char *text, cli_options *opti
     case CLI_FORMAT:
         SM_FAIL_IF(!sm_format_parse(text, &format), SM_ERR_USAGE, "%s: unknown value '%s'; give one of %s%s", what,
                    text, flag->argument,
-                   strcmp(text, "sql") == 0 ? ": sqlite3 reads csv (.import --csv FILE TABLE)" : "");
+                   strcmp(text, "sql") == 0    ? ": sqlite3 reads csv (.import --csv FILE TABLE)"
+                   : strchr(text, '.') != NULL ? ", and `> FILE` for a file"
+                                               : "");
         *(int *)target = (int)format;
         return SM_OK;
     }
@@ -572,14 +578,15 @@ sm_status cli_options_parse(cli_command command, bool is_row, int argc, char **a
     }
     sm_loss_scaling scaling;
     SM_TRY(cli_loss_scaling(options, CLI_FP32, &scaling)); // checks it
-    bool has_forward = command == CLI_EVAL || command == CLI_GENERATE || command == CLI_PAGE;
+    bool has_forward = command == CLI_EVAL || command == CLI_GENERATE;
     for (int i = 0; i < options->work.passes.n && options->work.op == NULL; i++) {
         has_forward |= options->work.passes.values[i] == SM_PASS_FORWARD;
     }
     for (int i = 0; i < options->device.precisions.n; i++) {
-        SM_FAIL_IF(
-            has_forward && options->device.precisions.values[i] == CLI_FP8, SM_ERR_USAGE,
-            "--precision fp8: is that of training steps, and products would be in bf16 here; use --precision bf16");
+        SM_FAIL_IF((has_forward || command == CLI_PAGE) && options->device.precisions.values[i] == CLI_FP8,
+                   SM_ERR_USAGE, "--precision fp8: %s; use --precision bf16",
+                   has_forward ? "only training steps compute in it, a forward alone would be in bf16"
+                               : "a page does not follow its scales (`stepmark walk --values` shows them)");
     }
     // Padding and long documents apply to documents. <|endoftext|> of a text's tokenizer separates some.
     const bool is_padded = options->work.padding > SM_PADDING_NONE + 1;

@@ -65,8 +65,6 @@ void cli_front_hello(FILE *stream) {
           stream);
 }
 
-static const char *yes_no(bool is_so) { return is_so ? "yes" : "no"; }
-
 void cli_version_print(FILE *stream) {
     fprintf(stream, "stepmark %s\n", sm_build.version);
     fprintf(stream, "commit: %s, of %s%s\n", sm_build.commit, sm_build.date, sm_build.is_dirty ? ", with changes" : "");
@@ -77,7 +75,7 @@ void cli_version_print(FILE *stream) {
     for (int i = 0; i < sm_backend_count(); i++) {
         fprintf(stream, " %s", sm_backend_at(i)->name);
     }
-    fprintf(stream, "\nOpenCL: %s\nMPI: %s\n", yes_no(sm_build.has_opencl), yes_no(sm_build.has_mpi));
+    fprintf(stream, "\nOpenCL: %s\nMPI: %s\n", sm_build.has_opencl ? "yes" : "no", sm_build.has_mpi ? "yes" : "no");
 }
 
 enum { HELP_COLUMN = 34, WIDTH_ELSEWHERE = 100 };

@@ -156,12 +156,10 @@ sm_status cli_choose_device(const sm_comm *comm, const cli_device_list *devices,
         *device = devices->devices[devices->n == 1 ? 0 : sm_comm_local_rank(comm)];
         return SM_OK;
     }
-    SM_FAIL_IF(n_here == 1, SM_ERR_USAGE,
-               "--backend: stands for %d devices; name one by its id (see `stepmark devices`)", devices->n);
     return sm_fail(SM_ERR_USAGE,
-                   "--backend: stands for %d devices, and this host has %d processes; name one device for all of them, "
-                   "or one for each",
-                   devices->n, n_here);
+                   "--backend: stands for %d devices, and this host has %d process%s; name one by its id (see "
+                   "`stepmark devices`), or one for each process",
+                   devices->n, n_here, n_here == 1 ? "" : "es");
 }
 
 void cli_wait_for_others(void) {

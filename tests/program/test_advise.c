@@ -193,7 +193,7 @@ TEST(bad_values_are_told) {
               {"advise -m tiny --seq-len 8,16", 2, NULL, "--seq-len: give one value"},
               {"advise -m tiny -b 4,8,4 -t 1 --dry-run -o csv", 0, "batch-size=8", NULL},
               {"advise -m tiny --backend cpu,reference", 2, NULL, "--backend: give one device"},
-              {"advise -m tiny --attention flash,wrong", 2, NULL, "unknown value 'wrong'"},
+              {"advise -m tiny --attention flash,wrong", 2, NULL, "--attention: no value 'wrong'; there are naive, flash"},
               {"advise -m tiny --batch-size 0", 2, NULL, "out of range"},
               {"advise -m tiny --resume", 2, NULL, "needs --output-file"},
               {"advise -m tiny --preset macro", 2, NULL, "a flag of run, not of advise"},
