@@ -179,8 +179,9 @@ static void describe_spots(const sm_stepper *s, sm_row *row) {
     }
     row->spot_error = result.error;
     snprintf(row->spot_check, sizeof row->spot_check,
-             "%lld ops of %d kinds, each kind at least %d times, %lld numbers; nearest to its limit: %s",
-             (long long)result.n_ops, result.n_kinds, result.least_looks, (long long)result.n_values, result.error_at);
+             "%lld ops of %d kinds, each kind at least %d times, %lld numbers; %s%s", (long long)result.n_ops,
+             result.n_kinds, result.least_looks, (long long)result.n_values,
+             result.error_at[0] != '\0' ? "nearest to its limit: " : "all exact", result.error_at);
 }
 
 // The spot check runs in one drawn micro-batch of a step, and in the last, with the optimizer.

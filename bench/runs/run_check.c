@@ -207,8 +207,9 @@ static void check_against_log(sm_training_run *run) {
 static bool read_metrics(sm_training_run *run, const char *path) {
     const sm_status status = sm_json_read(path, SM_RUN_MOST_BYTES, &run->metrics);
     if (status != SM_OK) {
-        sm_json_note(run->problems, "%s%s", sm_error_message(),
-                     run->is_folder && status == SM_ERR_IO ? "; the training has not ended" : "");
+        sm_json_note(run->problems, "%s; %s", sm_error_message(),
+                     run->is_folder && status == SM_ERR_IO ? "no training has ended there"
+                                                           : "give a folder that `stepmark train --run` made");
         return false;
     }
     if (!json_is_object(json_object_get(run->metrics, "summary")) ||

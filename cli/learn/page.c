@@ -542,9 +542,11 @@ static void set_vocabulary(step_page *p) {
     set(p, "vocabulary", pieces);
 }
 
-static void put_word(FILE *out, const char *word) {
-    fputc(' ', out);
-    sm_put_shell_word(out, word);
+static void put_words(FILE *out, const char *flag, const char *word) {
+    if (word != NULL) {
+        fputs(flag, out);
+        sm_put_shell_word(out, word);
+    }
 }
 
 // The `walk` command that prints the same numbers; of slices, norms and the first values.
@@ -560,7 +562,7 @@ static void set_command(step_page *p) {
         snprintf(name, sizeof(name), "%.*s", (int)strcspn(o->argv[i], "="), o->argv[i]);
         // Words that `walk` does not take, or that are rewritten, are left out.
         if (!sm_is_word_of(name, "--output -o --backend --run --text --seq-len --train-steps")) {
-            put_word(out, o->argv[i]);
+            put_words(out, " ", o->argv[i]);
         } else if (strchr(o->argv[i], '=') == NULL) {
             i++; // skips its value
         }
@@ -568,14 +570,8 @@ static void set_command(step_page *p) {
     if (o->walk.train_steps > 0) {
         fprintf(out, " --train-steps %lld", (long long)o->walk.train_steps);
     }
-    if (o->train.run != NULL) {
-        fputs(" --weights", out);
-        put_word(out, o->model.weights);
-    }
-    if (o->walk.text != NULL) {
-        fputs(" --text", out);
-        put_word(out, o->walk.text);
-    }
+    put_words(out, " --weights ", o->train.run != NULL ? o->model.weights : NULL);
+    put_words(out, " --text ", o->walk.text);
     sm_memstream_close(out);
     set(p, "command", sm_json_bytes(text));
 }

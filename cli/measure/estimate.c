@@ -50,15 +50,13 @@ static const sm_column columns[] = {
     WORK("flops.optimizer", "work of clipping and of the update", "optimizer"),
     WORK("flops.scaler", "work of changing the loss scale", NULL),
     WORK("flops.step", "work of the step", NULL),
-    BYTES("traffic.zero_grad_bytes", "traffic of an ideal machine", NULL),
-    BYTES("traffic.forward_bytes", "traffic of an ideal machine", NULL),
-    BYTES("traffic.backward_bytes", "traffic of an ideal machine", NULL),
-    BYTES("traffic.optimizer_bytes", "traffic of an ideal machine", NULL),
-    BYTES("traffic.scaler_bytes", "traffic of an ideal machine", NULL),
-    BYTES("traffic.communication_bytes", "sent to and received from other processes", NULL),
-    BYTES("traffic.step_bytes", "traffic of an ideal machine", NULL),
+#define X(code, name) \
+    BYTES("traffic." name "_bytes", "traffic of an ideal machine; communication: sent and received", NULL),
+    SM_PHASE_LIST(X)
+#undef X
+        BYTES("traffic.step_bytes", "traffic of an ideal machine", NULL),
     INTEGER("memory.parameters_bytes", "bytes",
-            "weights, padding included; in bf16 and fp16 also the copies that are multiplied",
+            "weights, padding included; in bf16, fp16 and fp8 also the copies that are multiplied",
             "weights + grads + state", .show = show_state, .rank = 6),
     BYTES("memory.gradients_bytes", "gradients of the parameters", NULL),
     BYTES("memory.optimizer_bytes", "the optimizer's state, as AdamW's m and v", NULL),

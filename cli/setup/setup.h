@@ -146,8 +146,8 @@ sm_status cli_find_trained(const cli_options *options, cli_trained *model);
 // The ids of a text by the tokenizer of --tokenizer, --run or --weights. The caller frees ids->ids, also after a failure.
 sm_status cli_model_ids(const cli_options *options, const char *text, int64_t vocab, sm_ids *ids);
 
-// SM_ERR_USAGE if a vocabulary is needed but `given` says that ids are bytes.
-sm_status cli_check_vocabulary(const char *given);
+// Refuses a --tokenizer that does not exist, and none (NULL) where one is needed.
+sm_status cli_check_vocabulary(const char *given, bool is_needed);
 
 // Appends the ids of a text; messages name `flag`. SM_ERR_INVALID if the model does not know a byte.
 sm_status cli_encode_text(const char *flag, const sm_tokenizer *tokenizer, const char *text, int64_t vocab,

@@ -89,7 +89,7 @@ sm_status cli_train_data_open(cli_options *o, const cli_job *job, cli_train_data
     SM_FAIL_IF(s->loader.kind == SM_LOADER_INLINE && o->work.queue_depth > 0, SM_ERR_USAGE,
                "--queue-depth: --loader inline makes nothing ahead; leave one out");
     s->loader.queue_depth = (int)o->work.queue_depth;
-    SM_TRY(cli_check_vocabulary(o->work.tokenizer));
+    SM_TRY(cli_check_vocabulary(o->work.tokenizer, false));
     SM_FAIL_IF(o->work.tokenizer != NULL && o->work.data == NULL, SM_ERR_USAGE,
                "--tokenizer: makes tokens of text; give a file or a folder of it as --data, too");
     // A folder's token files are the two sides of the training.
@@ -185,13 +185,17 @@ sm_status cli_find_tokenizer(const char *given, const char *folder, const char *
                                                           (long long)vocab, CLI_BYTES_TOKENIZER);
 }
 
-sm_status cli_check_vocabulary(const char *given) {
-    return given == NULL || strcmp(given, CLI_BYTES_TOKENIZER) != 0 || access(given, F_OK) == 0
-               ? SM_OK
-               : sm_fail(SM_ERR_USAGE,
-                         "--tokenizer %s: bytes need no vocabulary; train on the text as it is: stepmark train --data "
-                         "FILE --data-format bytes",
-                         given);
+sm_status cli_check_vocabulary(const char *given, bool is_needed) {
+    const bool is_bytes = given != NULL && strcmp(given, CLI_BYTES_TOKENIZER) == 0;
+    SM_FAIL_IF(given == NULL && is_needed, SM_ERR_USAGE,
+               "--tokenizer: missing; give the folder of a vocabulary, or --vocab-size N to learn one");
+    SM_FAIL_IF(given != NULL && access(given, F_OK) != 0, is_bytes ? SM_ERR_USAGE : SM_ERR_IO,
+               is_bytes ? "--tokenizer %s: bytes need no vocabulary; train on the text as it is: stepmark train --data "
+                          "FILE --data-format bytes"
+                        : "--tokenizer: %s: no such file or folder, and nothing is downloaded; learn a vocabulary: "
+                          "stepmark tokenize --vocab-size 1024 --output DIR FILE",
+               given);
+    return SM_OK;
 }
 
 sm_status cli_encode_text(const char *flag, const sm_tokenizer *tokenizer, const char *text, int64_t vocab,

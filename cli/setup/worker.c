@@ -30,10 +30,6 @@ sm_status cli_worker_failure(const sm_process_result *end, const char *stage, do
     return sm_fail(SM_ERR_DEVICE, "the process ended during: %s, with exit code %d", stage, end->exit_code);
 }
 
-static sm_status ignore(SM_UNUSED void *ctx, SM_UNUSED const json_t *message, SM_UNUSED int64_t *deadline_ns) {
-    return SM_OK;
-}
-
 // Now and timeout_s; 0, or more than a clock has: none.
 static int64_t deadline_after(double timeout_s) {
     const bool has_limit = timeout_s > 0 && timeout_s * 1e9 < 9e18 - (double)sm_now_ns();
@@ -43,7 +39,7 @@ static int64_t deadline_after(double timeout_s) {
 sm_status cli_work_apart(const cli_work *work, sm_process_result *end) {
     SM_FREED char *told = json_dumps(work->told, JSON_COMPACT);
     const sm_worker_job job = {.work = work->work,
-                               .receive = work->receive != NULL ? work->receive : ignore,
+                               .receive = work->receive,
                                .ctx = work->ctx,
                                .told = told,
                                .shared = work->shared,

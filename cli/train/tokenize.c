@@ -55,7 +55,8 @@ sm_status cli_learn_words(const cli_options *options, sm_tokenizer **tokenizer) 
                                    &files));
     SM_OWN(sm_text_source) *source = sm_text_source_open(&files, NULL, NULL, NULL);
     SM_TRY(sm_word_counts_of(source, cli_token_threads(options), cli_token_stop, NULL, &words));
-    SM_FAIL_IF(words.n_words == 0, SM_ERR_INVALID, "the input holds no text");
+    SM_FAIL_IF(words.n_words == 0, SM_ERR_INVALID, "%s%s: no text in it; give files with text", options->operands[0],
+               options->n_operands > 1 ? " ..." : "");
     return sm_bpe_train(&words, &settings, tokenizer);
 }
 
@@ -147,9 +148,7 @@ sm_status cli_tokenizer(const cli_options *options) {
     SM_OWN(sm_tokenizer) *tokenizer = NULL;
     SM_FAIL_IF(options->tokens.convert && options->n_operands > 0, SM_ERR_USAGE,
                "unexpected argument '%s' with --convert", options->operands[0]);
-    SM_TRY(cli_check_vocabulary(options->work.tokenizer));
-    SM_FAIL_IF(options->work.tokenizer == NULL, SM_ERR_USAGE,
-               "--tokenizer: missing; give the folder of the vocabulary");
+    SM_TRY(cli_check_vocabulary(options->work.tokenizer, true));
     SM_TRY(sm_tokenizer_read(options->work.tokenizer, &tokenizer));
     return options->tokens.convert ? write_tokenizer(options, tokenizer) : show(options, tokenizer);
 }
@@ -168,9 +167,7 @@ static void print_side(const cli_options *options, const sm_tokenize_result *res
 
 sm_status cli_tokenize(const cli_options *options) {
     sm_tokenize_result result;
-    SM_FAIL_IF(options->work.tokenizer == NULL, SM_ERR_USAGE,
-               "--tokenizer: missing; give the folder of the vocabulary");
-    SM_TRY(cli_check_vocabulary(options->work.tokenizer));
+    SM_TRY(cli_check_vocabulary(options->work.tokenizer, true));
     SM_FAIL_IF(options->tokens.output_folder == NULL, SM_ERR_USAGE,
                "--output: missing; give the folder to write the tokens to");
     SM_FAIL_IF(options->n_operands == 0, SM_ERR_USAGE, "FILE: missing; give files or folders with text; - is stdin");

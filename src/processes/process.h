@@ -97,8 +97,8 @@ void sm_remove_tree(const char *folder);
 typedef sm_status (*sm_worker_receive)(void *ctx, const json_t *message, int64_t *deadline_ns);
 
 typedef struct {
-    int (*work)(void *ctx); // in the worker: its exit code
-    sm_worker_receive receive;
+    int (*work)(void *ctx);    // in the worker: its exit code
+    sm_worker_receive receive; // NULL: messages are ignored
     void *ctx;
     const char *told; // as in os/child.h, with memory that both share
     os_shared_place shared;

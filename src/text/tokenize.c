@@ -217,8 +217,8 @@ static sm_status check_result(const pipeline *p, const sm_data_files *files) {
     const sm_side_counts *train = sm_token_output_counts(p->out, SM_TRAIN_SIDE);
     const sm_side_counts *val = sm_token_output_counts(p->out, SM_VAL_SIDE);
     const double share = (double)val->text_bytes / (double)(train->text_bytes + val->text_bytes);
-    SM_FAIL_IF(train->n_tokens == 0 && val->n_tokens == 0, SM_ERR_INVALID,
-               "the input holds no text; give files with text");
+    SM_FAIL_IF(train->n_tokens == 0 && val->n_tokens == 0, SM_ERR_INVALID, "%s%s: no text in it; give files with text",
+               p->job->inputs[0], p->job->n_inputs > 1 ? " ..." : "");
     SM_FAIL_IF(train->n_tokens == 0, SM_ERR_INVALID,
                "no document is left for training: %lld fell to validation; give more documents, or a smaller "
                "--val-percent",
