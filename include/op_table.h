@@ -495,22 +495,21 @@ OP(SM_OP_MUON_UPDATE, muon_update, SM_NO_OPERAND,
 #ifndef NO_FP8_OPS
 OP(SM_OP_CAST_FP8, cast_fp8, SM_NO_OPERAND,
    COUNTED(cast_fp8), KEPT, OWN_CALL, LOOK(cast), NO_ATTRS,
-   "rows = the nearest number of 8 bits to scale x, at most the largest;  turned = rows^T;  size = max(size, max |x|);"
+   "rows = the number of 8 bits nearest to scale x, at most the largest;  transposed = rows^T;  amax = max(amax, max |x|);"
    "  db += sum_n x",
-   "Micikevicius et al. 2022, FP8 formats for deep learning, section 3.3: factors of products, a scale a tensor")
+   "Micikevicius et al. 2022, FP8 formats for deep learning, sections 2 and 3: factors of products, a scale a tensor")
     IN(x, "(N,C)", DATA, 0)
     IN(scale, "(1)", REAL, 0)
     OUT(rows, "(N,C)", FP8, SM_WRITES, 0)
-    OUT(turned, "(C,N)", FP8, SM_WRITES, 0)
-    OUT(size, "(1)", REAL, SM_UPDATES, 0)
+    OUT(transposed, "(C,N)", FP8, SM_WRITES, 0)
+    OUT(amax, "(1)", REAL, SM_UPDATES, 0)
     OUT(db, "(C)", REAL, SM_ADDS, SM_OPTIONAL) END
 
 OP(SM_OP_SCALE_UPDATE, scale_update, SM_NO_OPERAND,
    EACH_OUT(1, scale_update, history), KEPT, OWN_CALL, LOOK(whole), HAS(a),
-   "history = size and the 15 steps before;  scale = the largest power of two by which none of them becomes larger than"
-   " a;  size = 0",
-   "Micikevicius et al. 2022, FP8 formats for deep learning, section 3.3, with delayed scales: no pass for the size alone")
-    OUT(size, "(n)", REAL, SM_UPDATES, 0)
+   "history = amax of this step and of the 15 before;  scale = 2^floor(log2(a / max history));  amax = 0",
+   "delayed scaling, as in NVIDIA's Transformer Engine: a cast needs no pass for the amax before it")
+    OUT(amax, "(n)", REAL, SM_UPDATES, 0)
     OUT(history, "(16,n)", REAL, SM_UPDATES, 0)
     OUT(scale, "(n)", REAL, SM_UPDATES, 0) END
 #endif

@@ -125,8 +125,8 @@ void REF(scaler_update)(const real *clip, const real *hyper, real *scaler);
 
 // kernels/fp8.c
 void REF(cast_fp8)(int64_t N, int64_t C, const sm_number_format *format, const real *x, const real *scale,
-                   uint8_t *rows, uint8_t *turned, real *size);
-void REF(scale_update)(int64_t n, double largest, real *size, real *history, real *scale);
+                   uint8_t *rows, uint8_t *transposed, real *amax);
+void REF(scale_update)(int64_t n, double largest, real *amax, real *history, real *scale);
 
 // kernels/optimizer/muon.c
 void REF(muon_update)(int64_t R, int64_t C, bool transposed, bool decay, const real *x, const real *hyper, real *p);

@@ -118,8 +118,8 @@ OWN(flash_attention_forward, const real *qkv, const uint32_t *rng_step, const in
     REF(flash_attention_forward)(&a, qkv, y, lse, scratch);
 }
 
-OWN(flash_attention_backward, const real *dy, const real *qkv, const real *y, const real *lse,
-    const uint32_t *rng_step, const int32_t *starts, real *dqkv) {
+OWN(flash_attention_backward, const real *dy, const real *qkv, const real *y, const real *lse, const uint32_t *rng_step,
+    const int32_t *starts, real *dqkv) {
     const ref_attention a = attention(op, IN_SHAPE(flash_attention_backward, qkv), rng_step, starts);
     REF(flash_attention_backward)(&a, dy, qkv, y, lse, dqkv, scratch);
 }
@@ -158,17 +158,17 @@ OWN(muon_update, const real *x, const real *hyper, SM_UNUSED const real *clip, r
     REF(muon_update)(n_rows(rows), n_cols(rows), op->op->attr.w_transposed, op->op->attr.decay, x, hyper, p);
 }
 
-OWN(cast_fp8, const real *x, const real *scale, uint8_t *rows, uint8_t *turned, real *size, real *db) {
+OWN(cast_fp8, const real *x, const real *scale, uint8_t *rows, uint8_t *transposed, real *amax, real *db) {
     const sm_tensor *from = IN_SHAPE(cast_fp8, x);
     const sm_number_format *format = sm_dtype_format(OUT_SHAPE(cast_fp8, rows)->dtype);
-    REF(cast_fp8)(n_rows(from), n_cols(from), format, x, scale, rows, turned, size);
+    REF(cast_fp8)(n_rows(from), n_cols(from), format, x, scale, rows, transposed, amax);
     if (db != NULL) {
         REF(bias_backward)(n_rows(from), n_cols(from), x, db);
     }
 }
 
-OWN(scale_update, real *size, real *history, real *scale) {
-    REF(scale_update)(n_elems(OUT_SHAPE(scale_update, size)), op->op->attr.a, size, history, scale);
+OWN(scale_update, real *amax, real *history, real *scale) {
+    REF(scale_update)(n_elems(OUT_SHAPE(scale_update, amax)), op->op->attr.a, amax, history, scale);
 }
 
 // --- all kinds --------------------------------------------------------------------------------------

@@ -1,10 +1,10 @@
 // cast_fp8.cl: numbers of 8 bits (fp8) for products by wgmma (cl/nvidia/matmul_wgmma.cl), which take both operands with
-// K along their rows: a matrix is cast as it lies (`rows`), and turned (`turned`), in one pass.
+// K along their rows: a matrix is cast as it is (`rows`) and transposed, in one pass.
 //
-//   rows (n_rows,n_cols) = turned (n_cols,n_rows) transposed = the nearest fp8 of x * scale, at most the format's largest
+//   rows (n_rows,n_cols) = the fp8 nearest to x * scale, at most the format's largest;  transposed (n_cols,n_rows)
 //
-// x is bf16. The scale is a power of two that earlier steps' sizes gave (scale_update); the largest size that is seen
-// now goes to the next. E5M2: 1 for gradients, 0 for e4m3. With SUMS 1 the columns' sums of each 128 rows are stored,
+// x is bf16. The scale is a power of two by the amax of earlier steps (scale_update), and this step's amax, the largest
+// |x|, is for the next. E5M2: 1 for gradients, 0 for e4m3. With SUMS 1 the columns' sums of each 128 rows are stored,
 // too.
 #define ITEMS 256
 #define TILE  128
@@ -16,11 +16,11 @@ static inline uint gather(const uint x[4], uint i) {
 }
 
 // n_rows and n_cols are multiples of 16. Group (i,j) has 128 columns from 128 i on and 128 rows from 128 j on. An item
-// has four rows of 8 columns, twice. size: bits of a float that is not negative, which are ordered as such floats are.
+// has four rows of 8 columns, twice. amax: bits of a float that is not negative, which are ordered as such floats are.
 // strips (rows of tiles, n_cols).
 kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
-cast_fp8(uint n_rows, uint n_cols, IN(uchar, x), IN(float, scale), OUT(uchar, rows), OUT(uchar, turned),
-         OUT(uint, size)
+cast_fp8(uint n_rows, uint n_cols, IN(uchar, x), IN(float, scale), OUT(uchar, rows), OUT(uchar, transposed),
+         OUT(uint, amax)
 #if SUMS
          ,
          OUT(float, strips)
@@ -90,7 +90,8 @@ cast_fp8(uint n_rows, uint n_cols, IN(uchar, x), IN(float, scale), OUT(uchar, ro
         const uint c = i * 16 + me / 16;
         const uint row = first_row + eight * 8;
         if (first_col + c < n_cols && row < n_rows) {
-            *(global uint2 *)(turned + turned_at + row_start(first_col + c, n_rows) + row) = tile[c * 16 + (eight ^ c / 8)];
+            global uchar *to = transposed + transposed_at + row_start(first_col + c, n_rows) + row;
+            *(global uint2 *)to = tile[c * 16 + (eight ^ c / 8)];
         }
     }
 #if SUMS
@@ -106,8 +107,8 @@ cast_fp8(uint n_rows, uint n_cols, IN(uchar, x), IN(float, scale), OUT(uchar, ro
         for (uint i = 1; i < ITEMS / WARP; i++) {
             most = fmax(most, largest[i]);
         }
-        if (as_uint(most) > size[size_at]) {
-            atomic_max((volatile global uint *)(size + size_at), as_uint(most));
+        if (as_uint(most) > amax[amax_at]) {
+            atomic_max((volatile global uint *)(amax + amax_at), as_uint(most));
         }
     }
 }

@@ -8,8 +8,8 @@
 //
 // It is not equal: it is what the precision fp8 asks for. Activations and weights are e4m3, gradients e5m2
 // (Micikevicius et al. 2022, "FP8 formats for deep learning", section 3). The units multiply factors whose summed
-// dimension lies along their rows, so each is stored twice, as it lies and turned; of x the backward keeps the turned
-// bytes alone. A plan without a backward is left as it is, in the data's format.
+// dimension lies along their rows, so each is stored twice, as it is and transposed; of x the backward keeps the
+// transpose alone. A plan without a backward is left as it is, in the data's format.
 #include "src/rewrites/passes.h"
 
 // The tensors whose scales are updated together: all of one format.
@@ -67,7 +67,7 @@ static int add_state(sm_plan *plan, const scaled *s, const char *what, int64_t n
 }
 
 static void cast(pass *p, int tensor, const scaled *s, sm_phase range, const sm_op *reader, int db) {
-    enum { ROOM = SM_NAME_SIZE - sizeof ".e4m3.turned" };
+    enum { ROOM = SM_NAME_SIZE - sizeof ".e4m3.transposed" };
     sm_plan *plan = p->list.plan;
     const sm_tensor t = plan->tensors[tensor];
     factor *f = &p->factors[tensor];
@@ -78,11 +78,11 @@ static void cast(pass *p, int tensor, const scaled *s, sm_phase range, const sm_
     op.phase = reader->phase;
     op.attr.recomputed = reader->attr.recomputed;
     f->rows = sm_plan_add_tensor(plan, role, s->dtype, t.n_dims, t.dims, "%.*s.%s", (int)ROOM, t.name, format);
-    f->turned = sm_plan_add_tensor(plan, role, s->dtype, 2, turned, "%.*s.%s.turned", (int)ROOM, t.name, format);
+    f->turned = sm_plan_add_tensor(plan, role, s->dtype, 2, turned, "%.*s.%s.transposed", (int)ROOM, t.name, format);
     f->scale = sm_plan_add_view(plan, s->scale, f->slot, 1, (int64_t[]){1}, "%.*s.scale", (int)ROOM, t.name);
     SM_INPUTS(op, cast_fp8, tensor, f->scale);
     SM_OUTPUTS(op, cast_fp8, f->rows, f->turned,
-               sm_plan_add_view(plan, s->size, f->slot, 1, (int64_t[]){1}, "%.*s.size", (int)ROOM, t.name), db);
+               sm_plan_add_view(plan, s->size, f->slot, 1, (int64_t[]){1}, "%.*s.amax", (int)ROOM, t.name), db);
     sm_ops_append(&p->list, op);
 }
 

@@ -433,10 +433,10 @@ static sm_status end_weight(spot *s) {
 
 const spot_look spot_weight = {begin_weight, end_weight};
 
-// --- factors of 8 bits: bytes of drawn rows, the turned bytes as a whole, the largest size, and a bias's gradient ----
+// --- factors of 8 bits: bytes of drawn rows, the transpose as a whole, amax, and a bias's gradient ----
 
 typedef struct {
-    float size; // before the op, like
+    float amax; // before the op, like
     float *db;  // (C), zeros if the op has none
 } cast;
 
@@ -446,7 +446,7 @@ static sm_status begin_cast(spot *s) {
     const int64_t C = sm_op_dimension(s->plan, &s->op, "C");
     SPOT_NEW(s, p->db, C);
     SM_TRY(db != SM_NO_TENSOR ? spot_read(s, db, 0, C, p->db) : SM_OK);
-    return spot_read(s, s->op.out[SM_OUT(cast_fp8, size)], 0, 1, &p->size);
+    return spot_read(s, s->op.out[SM_OUT(cast_fp8, amax)], 0, 1, &p->amax);
 }
 
 // A number times its scale is rounded once, and sums of bytes have few bits: all of this is exact.
@@ -454,7 +454,7 @@ static sm_status compare_bytes(spot *s, int64_t N, int64_t C) {
     const int rows = s->op.out[SM_OUT(cast_fp8, rows)];
     int64_t *drawn;
     float *x, *got, *signs, scale;
-    double *of_rows, *of_turned, *squares;
+    double *of_rows, *of_transposed, *squares;
     const int64_t n_rows = spot_strata(s, N, spot_n_rows(s, N), SPOT_NEW(s, drawn, spot_n_rows(s, N)));
     SPOT_NEW(s, x, C);
     SPOT_NEW(s, got, C);
@@ -472,13 +472,13 @@ static sm_status compare_bytes(spot *s, int64_t N, int64_t C) {
     }
     SPOT_NEW(s, signs, N);
     SPOT_NEW(s, of_rows, C);
-    SPOT_NEW(s, of_turned, C);
+    SPOT_NEW(s, of_transposed, C);
     SPOT_NEW(s, squares, C);
     spot_signs(s, N, signs);
     SM_TRY(sum_matrix(s, rows, true, C, N, signs, of_rows, squares, NULL));
-    SM_TRY(sum_matrix(s, s->op.out[SM_OUT(cast_fp8, turned)], false, C, N, signs, of_turned, squares, NULL));
+    SM_TRY(sum_matrix(s, s->op.out[SM_OUT(cast_fp8, transposed)], false, C, N, signs, of_transposed, squares, NULL));
     for (int64_t c = 0; c < C; c++) {
-        spot_compare(s, "turned", of_turned[c], of_rows[c], 0);
+        spot_compare(s, "transposed", of_transposed[c], of_rows[c], 0);
     }
     return SM_OK;
 }
@@ -489,7 +489,7 @@ static sm_status end_cast(spot *s) {
     const int64_t C = sm_op_dimension(s->plan, &s->op, "C");
     const int64_t block = least_of(N, block_rows(C));
     const int db = s->op.out[SM_OUT(cast_fp8, db)];
-    float *x, *ones, *got, size, most = p->size;
+    float *x, *ones, *got, amax, most = p->amax;
     double *sums, *squares;
     SPOT_NEW(s, x, block * C);
     SPOT_NEW(s, ones, block);
@@ -509,8 +509,8 @@ static sm_status end_cast(spot *s) {
             most = fabsf(x[i]) > most ? fabsf(x[i]) : most;
         }
     }
-    SM_TRY(spot_read(s, s->op.out[SM_OUT(cast_fp8, size)], 0, 1, &size));
-    spot_compare(s, "size", (double)size, (double)most, 0);
+    SM_TRY(spot_read(s, s->op.out[SM_OUT(cast_fp8, amax)], 0, 1, &amax));
+    spot_compare(s, "amax", (double)amax, (double)most, 0);
     SM_TRY(db != SM_NO_TENSOR ? spot_read(s, db, 0, C, got) : SM_OK);
     for (int64_t c = 0; c < C && db != SM_NO_TENSOR; c++) {
         const double want = sums[c] + (double)p->db[c];

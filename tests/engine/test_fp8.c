@@ -60,9 +60,9 @@ static const struct {
 } places[N_FAULTS] = {
     [SCALE] = {SM_OP_SCALE_UPDATE, SM_OUT(scale_update, scale)},
     [OLD_SCALE] = {SM_OP_SCALE_UPDATE, SM_OUT(scale_update, history)},
-    [TURNED] = {SM_OP_CAST_FP8, SM_OUT(cast_fp8, turned)},
+    [TURNED] = {SM_OP_CAST_FP8, SM_OUT(cast_fp8, transposed)},
     [ROWS] = {SM_OP_CAST_FP8, SM_OUT(cast_fp8, rows)},
-    [SIZE] = {SM_OP_CAST_FP8, SM_OUT(cast_fp8, size)},
+    [SIZE] = {SM_OP_CAST_FP8, SM_OUT(cast_fp8, amax)},
     [BIAS] = {SM_OP_CAST_FP8, SM_OUT(cast_fp8, db)},
     [PRODUCT] = {SM_OP_MATMUL_FORWARD, SM_OUT(matmul_forward, y)},
     [DX] = {SM_OP_MATMUL_BACKWARD_INPUT, SM_OUT(matmul_backward_input, dx)},
