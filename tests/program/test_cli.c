@@ -503,7 +503,6 @@ TEST(verify_is_filtered) {
 
 TEST(architectures_and_optimizers_are_chosen) {
     CHECK_ALL({"walk --arch gpt2", 0, "GPT-2 tiny:", NULL},
-              {"walk --arch nothing", 2, NULL, "--arch: no value 'nothing'; there are gpt2"},
               {"train --optimizer nothing", 2, NULL, "--optimizer: no value 'nothing'; there are adamw"},
               {"train -m tiny --optimizer sgd --nesterov 0.5 --steps 1", 2, NULL, "--nesterov: 0.5 is neither 0 nor 1"},
               {"train -m tiny --nesterov 1 --steps 1", 2, NULL, "--nesterov: AdamW has no such setting"},
