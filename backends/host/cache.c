@@ -7,6 +7,7 @@
 
 #include "fnv1a.h"
 #include "backends/host/cache.h"
+#include "os/files.h"
 #include "os/os.h"
 
 sm_status host_cache_path(const char *folder, const char *key, char path[PATH_MAX]) {
@@ -114,19 +115,6 @@ static sm_status close_to_others(const char *path) {
     return open_folder(path, &folder);
 }
 
-static bool write_all(int descriptor, const void *data, size_t size_bytes) {
-    const char *from = data;
-    while (size_bytes > 0) {
-        const ssize_t written = write(descriptor, from, size_bytes);
-        if (written < 0 && errno != EINTR) {
-            return false;
-        }
-        from += written > 0 ? written : 0;
-        size_bytes -= written > 0 ? (size_t)written : 0;
-    }
-    return fsync(descriptor) == 0;
-}
-
 sm_status host_cache_write(const char *path, const void *data, size_t size_bytes) {
     char temporary[PATH_MAX + 8];
     snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
@@ -134,7 +122,7 @@ sm_status host_cache_write(const char *path, const void *data, size_t size_bytes
     SM_TRY(has_folder ? close_to_others(path) : SM_OK);
     const int descriptor = has_folder ? mkstemp(temporary) : -1;
     SM_FAIL_IF(descriptor < 0, SM_ERR_IO, "%s: cannot be written: %s", path, strerror(errno));
-    const bool written = write_all(descriptor, data, size_bytes);
+    const bool written = os_write_all(descriptor, data, size_bytes) && fsync(descriptor) == 0;
     const int reason = errno;
     const bool closed = close(descriptor) == 0;
     if (!written || !closed || rename(temporary, path) != 0) {

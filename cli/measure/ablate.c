@@ -1,11 +1,12 @@
 // ablate.c: the gain of each rewrite: mode fused with and without it, in turn.
 #include <math.h>
 #include <pthread.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "bench/tables/show.h"
 #include "cli/measure/measure.h"
+#include "os/threads.h"
 
 static const sm_column columns[] = {
     SM_COLUMN_OF_MODEL,
@@ -51,7 +52,7 @@ typedef struct {
 } ablation;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // of the writer and the end
-static pthread_cond_t ended = PTHREAD_COND_INITIALIZER;
+static pthread_cond_t ended;
 
 static sm_status open_side(const ablation *a, sm_mode mode, unsigned without, sm_stepper *side) {
     SM_OWN(sm_session) *session = NULL;
@@ -138,12 +139,8 @@ static sm_status close_writer(ablation *a, sm_status status) {
 
 // Waits with the lock released; returns whether the end came.
 static bool wait_for_end(const ablation *a, int ms) {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += ms * 1000000L;
-    until.tv_sec += until.tv_nsec / 1000000000L;
-    until.tv_nsec %= 1000000000L;
-    while (!a->has_ended && pthread_cond_timedwait(&ended, &lock, &until) == 0) {
+    const int64_t until_ns = sm_now_ns() + ms * INT64_C(1000000);
+    while (!a->has_ended && os_wait_until(&ended, &lock, until_ns)) {
     }
     return a->has_ended;
 }
@@ -183,6 +180,7 @@ sm_status cli_ablate(const cli_options *options) {
     SM_TRY(open_side(&a, SM_MODE_FUSED, 0, &a.with));
     SM_TRY(sm_record_writer_open(&cli_ablate_table, options->out.format, stdout, &a.writer));
     pthread_t thread;
+    os_init_condition(&ended);
     const bool has_thread = pthread_create(&thread, NULL, watch, &a) == 0;
     sm_status status = SM_OK;
     for (int i = 0; i < sm_rewrite_count() && status == SM_OK; i++) {

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "src/io/atomic_file.h"
+#include "os/files.h"
 #include "os/os.h"
 
 enum { MAX_ATTEMPTS = 100 };
@@ -176,25 +177,22 @@ sm_status sm_atomic_open(const char *path, sm_atomic_file **file) {
 sm_status sm_atomic_write(sm_atomic_file *file, const void *data, size_t size_bytes) {
     const char *bytes = data;
     while (size_bytes > 0) {
-        ssize_t n = write(file->fd, bytes, size_bytes < PIECE_BYTES ? size_bytes : PIECE_BYTES);
-        if (n < 0 && errno == EINTR) {
-            continue;
-        }
-        if (n < 0) {
+        const size_t n = size_bytes < PIECE_BYTES ? size_bytes : PIECE_BYTES;
+        if (!os_write_all(file->fd, bytes, n)) {
             return fail_errno("write", file->path, errno);
         }
         if (file->digester != NULL) {
-            sm_digester_add(file->digester, bytes, (size_t)n);
+            sm_digester_add(file->digester, bytes, n);
         }
         // Starts writing to disk early, so that the final fsync is short.
-        file->unsynced_bytes += n;
+        file->unsynced_bytes += (int64_t)n;
         if (file->unsynced_bytes >= SYNC_BYTES) {
             os_begin_writing(file->fd, file->synced_bytes, file->unsynced_bytes);
             file->synced_bytes += file->unsynced_bytes;
             file->unsynced_bytes = 0;
         }
         bytes += n;
-        size_bytes -= (size_t)n;
+        size_bytes -= n;
     }
     return SM_OK;
 }
