@@ -6,11 +6,8 @@
 //                             floats work. Kinds of op: name_forward and name_backward
 //
 // Each backend writes GELU in its own way, since speed and exactness of exp differ.
-#ifndef STEPMARK_ACTIVATION_H
-#define STEPMARK_ACTIVATION_H
+#pragma once
 
 #define SM_ACTIVATION_PAIRS(X) X(RELU2, relu2, (p * p), (2.0f * p))
 
 #define SM_ACTIVATION_LIST(X) X(GELU, gelu, , ) SM_ACTIVATION_PAIRS(X)
-
-#endif

@@ -3,8 +3,7 @@
 // A backend is a constant struct of functions; its devices and executables embed the base structs below as their first
 // member. The registry (src/session/registry.c) is the only place that names backends. There is no fallback: a backend
 // refuses an op that it cannot run, with a reason.
-#ifndef STEPMARK_BACKEND_H
-#define STEPMARK_BACKEND_H
+#pragma once
 
 #include "own_kernel.h"
 #include "plan.h"
@@ -233,5 +232,3 @@ SM_OWNABLE(sm_executable, sm_executable_release)
 int sm_backend_count(void);
 const sm_backend *sm_backend_at(int index);
 const sm_backend *sm_backend_find(const char *name); // NULL if there is none
-
-#endif

@@ -5,8 +5,7 @@
 //
 // Compile it against include/ of the program's version: the version and the sizes of the shared structs are compared
 // when it is loaded. The program provides the functions of include/.
-#ifndef STEPMARK_BACKEND_LIBRARY_H
-#define STEPMARK_BACKEND_LIBRARY_H
+#pragma once
 
 #include "backend.h"
 
@@ -27,5 +26,3 @@ typedef struct {
 
 // src/session/registry.c: adds a backend, whose name must be new.
 sm_status sm_backend_add(const sm_backend *backend);
-
-#endif

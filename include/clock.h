@@ -1,6 +1,5 @@
 // clock.h: the one clock for all times.
-#ifndef STEPMARK_CLOCK_H
-#define STEPMARK_CLOCK_H
+#pragma once
 
 #include <stdint.h>
 #include <time.h>
@@ -17,5 +16,3 @@ static inline int64_t sm_now_ns(void) {
     clock_gettime(SM_CLOCK, &now);
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
-
-#endif

@@ -4,8 +4,7 @@
 // Two threads use it. The computing thread begins and finishes exchanges. The communicating thread hands them over,
 // together and in the same order in every process, once all processes have begun them. Where the devices order them by
 // themselves, `hand_over` is NULL.
-#ifndef STEPMARK_COLLECTIVES_H
-#define STEPMARK_COLLECTIVES_H
+#pragma once
 
 #include "backend.h"
 
@@ -68,5 +67,3 @@ typedef struct sm_collectives {
 
 // src/session/registry.c: a backend's i-th, the fastest first; NULL: it has no more.
 const sm_collectives *sm_collectives_of(const sm_backend *backend, int i);
-
-#endif

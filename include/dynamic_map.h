@@ -8,8 +8,7 @@
 //     unsigned                                   0 zero     1..254 bins (2, 4, 8, ... 128 a decade)   255 one
 //
 // A block of SM_QUANT_BLOCK elements is divided by its largest, which is stored next to it.
-#ifndef STEPMARK_DYNAMIC_MAP_H
-#define STEPMARK_DYNAMIC_MAP_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -47,5 +46,3 @@ static inline double sm_quant_value(bool is_signed, int code) {
     return code < SM_QUANT_ZERO ? -sm_quant_of_rank(true, SM_QUANT_ZERO - code)
                                 : sm_quant_of_rank(true, code - SM_QUANT_ZERO);
 }
-
-#endif

@@ -1,7 +1,6 @@
 // embedded.h: files that are built into the program: the default training text, OpenCL kernels, the sources, equations,
 // styles and scripts of pages, and the ladder's sources.
-#ifndef STEPMARK_EMBEDDED_H
-#define STEPMARK_EMBEDDED_H
+#pragma once
 
 #include <stddef.h>
 
@@ -22,5 +21,3 @@ const sm_embedded *sm_embedded_find_below(const char *folder, const char *name);
 
 // The default text of `run` and `train` without --data: an essay on training steps, one token for each byte.
 #define SM_EMBEDDED_TEXT "src/io/text.txt"
-
-#endif

@@ -7,8 +7,7 @@
 // e4m3, e5m2: 4 and 3, or 5 and 2, bits of exponent and fraction (Micikevicius et al. 2022, "FP8 formats for deep
 // learning"). e5m2 is the upper half of an f16; e4m3 has no infinity, and its largest number is 448. Magnitudes from
 // 2^-9 and 2^-16. Larger numbers than the largest become that: 448 and 57344.
-#ifndef STEPMARK_F16_H
-#define STEPMARK_F16_H
+#pragma once
 
 #include <stdint.h>
 #include <string.h>
@@ -87,5 +86,3 @@ static inline uint8_t sm_fp8_round(float value, int digits, int least, uint32_t 
 
 static inline uint8_t sm_e4m3_round(float value) { return sm_fp8_round(value, 3, -6, 0x43E00000u); }
 static inline uint8_t sm_e5m2_round(float value) { return sm_fp8_round(value, 2, -14, 0x47600000u); }
-
-#endif

@@ -1,6 +1,5 @@
 // fnv1a.h: FNV-1a, 64 bits (Fowler, Noll, Vo): detects accidental changes of bytes, not deliberate ones.
-#ifndef STEPMARK_FNV1A_H
-#define STEPMARK_FNV1A_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -15,5 +14,3 @@ static inline uint64_t sm_fnv1a(uint64_t hash, const void *data, size_t size_byt
     }
     return hash;
 }
-
-#endif

@@ -1,8 +1,7 @@
 // number_format.h: the storage formats of elements, and the ways to multiply them.
 //
 // One table (src/plan/number_format.c) has size, name, precision and conversions of each; f16.h converts one element.
-#ifndef STEPMARK_NUMBER_FORMAT_H
-#define STEPMARK_NUMBER_FORMAT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -59,5 +58,3 @@ void sm_dtype_round_trip(sm_dtype dtype, int64_t n, float *values);
 // The unit roundoff of the factors of products: that of the data, or of tf32.
 double sm_precision_roundoff(sm_precision precision);
 bool sm_precision_is_rounded(sm_precision precision); // true if less exact than f32
-
-#endif

@@ -2,8 +2,7 @@
 //
 // One table (op_table.h) gives each kind its equation, operands, FLOPs and attributes; walk, estimate, verify, profile
 // and every backend read them. Builders and backends name an operand by SM_IN and SM_OUT.
-#ifndef STEPMARK_OP_H
-#define STEPMARK_OP_H
+#pragma once
 
 #include "activation.h"
 #include "tensor.h"
@@ -268,5 +267,3 @@ bool sm_shape_next(const char **shape, sm_shape_dim *dim);
 
 // Whether the operand's shape is read with its two letters exchanged; checks and cases both ask here.
 bool sm_operand_is_transposed(const sm_operand_info *operand, const sm_attrs *attr);
-
-#endif

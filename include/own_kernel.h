@@ -9,8 +9,7 @@
 //
 // The function is called once for each op, as thread 0 of 1. If the library has `const int NAME_threads = 1;`, every
 // thread of the backend calls it at the same time and does its part of the work.
-#ifndef STEPMARK_OWN_KERNEL_H
-#define STEPMARK_OWN_KERNEL_H
+#pragma once
 
 #include "plan.h"
 
@@ -150,5 +149,3 @@ sm_status sm_own_opencl_work(const sm_plan *plan, const sm_op *op, const sm_own_
 
 // Prints the two definitions and an empty kernel.
 void sm_own_opencl_skeleton(sm_op_kind kind, FILE *out);
-
-#endif

@@ -1,8 +1,7 @@
 // philox.h: counter-based random numbers: Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2,
 // 3", section 3.3). A number depends only on its key and counter, so every backend draws the same numbers with any
 // number of threads.
-#ifndef STEPMARK_PHILOX_H
-#define STEPMARK_PHILOX_H
+#pragma once
 
 #include <stdint.h>
 #include <string.h>
@@ -49,5 +48,3 @@ static inline uint32_t sm_dropout_threshold(double p) { return (uint32_t)(p * 42
 static inline int sm_dropout_keeps(uint64_t key, uint64_t step, uint64_t element, uint32_t threshold) {
     return sm_philox4x32(key, element / 4, step).word[element % 4] >= threshold;
 }
-
-#endif

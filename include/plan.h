@@ -1,8 +1,7 @@
 // plan.h: a training step as data. An array of ops in execution order and a table of tensors (src/plan/plan.c);
 // builders make it (src/models/builder.h), rewrites change it (src/rewrites/*.c), the planner gives it memory
 // (src/plan/planner.c), backends execute it, reports read it. The cost of its ops: src/plan/op_kinds.c.
-#ifndef STEPMARK_PLAN_H
-#define STEPMARK_PLAN_H
+#pragma once
 
 #include "op.h"
 #include "status.h"
@@ -250,5 +249,3 @@ void sm_plan_lifetimes(const sm_plan *plan, sm_range *lives);
 // Bytes of a role's tensors that hold data while each op runs; the largest entry is what a perfect packing needs.
 // alive_bytes has plan->n_ops entries.
 void sm_plan_alive_bytes(const sm_plan *plan, sm_role role, size_t *alive_bytes);
-
-#endif

@@ -1,7 +1,6 @@
 // shard.h: how elements are divided among processes: the slice that each process sums, and updates with a sharded
 // optimizer.
-#ifndef STEPMARK_SHARD_H
-#define STEPMARK_SHARD_H
+#pragma once
 
 #include <stdint.h>
 
@@ -23,5 +22,3 @@ static inline sm_slice sm_slice_of(int64_t n, int line_elems, int rank, int size
     const int64_t end = n_lines * (rank + 1) / size * line_elems;
     return (sm_slice){first < n ? first : n, end < n ? end : n};
 }
-
-#endif

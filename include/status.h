@@ -2,8 +2,7 @@
 //
 // A function that can fail returns sm_status. Where the failure happens it calls sm_fail(), which keeps one line with
 // the facts (path, sizes, device) for this thread and returns the code. Only cli/ prints that line and exits.
-#ifndef STEPMARK_STATUS_H
-#define STEPMARK_STATUS_H
+#pragma once
 
 // The headers of C that nearly every file needs come with this one.
 #include <stdbool.h>
@@ -137,5 +136,3 @@ void *sm_give(void *variable);   // of a pointer: gives what it owns away, *made
         }                                                                                     \
         (array)[(n)++] = __VA_ARGS__;                                                         \
     } while (0)
-
-#endif

@@ -5,8 +5,7 @@
 //
 // Dimension letters everywhere: B batch, T sequence, C = d_model, F = d_ff, V vocabulary,
 // Vp padded vocabulary, NH heads, HS = C/NH head size, NKV heads of keys and values, L layers, N = B*T rows.
-#ifndef STEPMARK_TENSOR_H
-#define STEPMARK_TENSOR_H
+#pragma once
 
 #include "number_format.h"
 #include "words.h"
@@ -97,5 +96,3 @@ static inline bool sm_tensors_overlap(const sm_tensor *a, const sm_tensor *b) {
     return a->arena == b->arena && a->offset_bytes < b->offset_bytes + sm_tensor_bytes(b) &&
            b->offset_bytes < a->offset_bytes + sm_tensor_bytes(a);
 }
-
-#endif

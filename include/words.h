@@ -1,6 +1,5 @@
 // words.h: one list of X(code, word) makes an enum and the function that names its values; how texts end; sizes.
-#ifndef STEPMARK_WORDS_H
-#define STEPMARK_WORDS_H
+#pragma once
 
 #include <stdbool.h>
 #include <string.h>
@@ -22,5 +21,3 @@ static inline bool sm_ends_with(const char *text, const char *end) {
     const size_t n_end = strlen(end);
     return n_text >= n_end && strcmp(text + n_text - n_end, end) == 0;
 }
-
-#endif

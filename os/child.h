@@ -1,6 +1,5 @@
 // child.h: a child process, with its output, its limits and its end. src/processes/process.h runs one as a whole.
-#ifndef STEPMARK_OS_CHILD_H
-#define STEPMARK_OS_CHILD_H
+#pragma once
 
 #include <signal.h>
 #include <stdbool.h>
@@ -110,5 +109,3 @@ bool os_process_is_there(int number);
 
 // The processes that the system has killed since its start because memory ran out; -1: unknown.
 int64_t os_n_killed_for_memory(void);
-
-#endif

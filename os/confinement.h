@@ -1,7 +1,6 @@
 // confinement.h: irrevocably limits a process and all that it starts: its system calls (seccomp) and the files that it
 // may use (Landlock).
-#ifndef STEPMARK_OS_CONFINEMENT_H
-#define STEPMARK_OS_CONFINEMENT_H
+#pragma once
 
 #include <signal.h>
 #include <stdbool.h>
@@ -52,5 +51,3 @@ void os_file_access_allow_system(int rules);
 
 // Makes the rules effective, and closes them.
 void os_file_access_limit(int rules);
-
-#endif

@@ -1,6 +1,5 @@
 // files.h: folders by the names in them; and writing.
-#ifndef STEPMARK_OS_FILES_H
-#define STEPMARK_OS_FILES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -33,5 +32,3 @@ bool os_write_all(int fd, const void *data, size_t size_bytes);
 // Locks an open file or folder for this process alone (flock). A killed process may need a moment to disappear, with
 // what it had started, so this waits for seconds. 0, or errno: EWOULDBLOCK if another process keeps it.
 int os_lock_soon(int fd);
-
-#endif

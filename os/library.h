@@ -1,6 +1,5 @@
 // library.h: libraries that are loaded when the program runs.
-#ifndef STEPMARK_OS_LIBRARY_H
-#define STEPMARK_OS_LIBRARY_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -24,5 +23,3 @@ extern const char os_library_end[];
 
 // The advice to users of this system who have none.
 extern const char os_no_openblas[], os_no_opencl[];
-
-#endif

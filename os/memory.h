@@ -1,6 +1,5 @@
 // memory.h: pages of the system's memory.
-#ifndef STEPMARK_OS_MEMORY_H
-#define STEPMARK_OS_MEMORY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,5 +26,3 @@ void os_unmap(void *memory, size_t size_bytes); // NULL is fine
 // The accesses to pages that are allowed from now on.
 typedef enum { OS_MAY_NOTHING, OS_MAY_ONLY_READ, OS_MAY_CHANGE } os_page_right;
 bool os_protect(void *memory, size_t size_bytes, os_page_right right);
-
-#endif

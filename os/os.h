@@ -1,7 +1,6 @@
 // os.h: the differences between operating systems. os/linux/ implements everything; os/posix.c implements what every
 // Unix has, and reports the rest as unavailable. `make OS=posix` uses the latter on Linux, too. See also confinement.h.
-#ifndef STEPMARK_OS_OS_H
-#define STEPMARK_OS_OS_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -130,5 +129,3 @@ void os_close_from(int first);
 // Ends the process without any cleanup, even by sanitizers: these do some before each call of a _Noreturn function, so
 // this is none, though it never returns.
 void os_exit_now(int code);
-
-#endif

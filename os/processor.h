@@ -1,7 +1,6 @@
 // processor.h: a processor's name and features, from what the system reports. `root` is put before /proc: "" except in
 // tests.
-#ifndef STEPMARK_OS_PROCESSOR_H
-#define STEPMARK_OS_PROCESSOR_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,5 +16,3 @@ void os_processor_generation(const char *root, char *text, size_t size_bytes);
 // The extensions of the first processor's instruction set, by the system's names, between blanks; for RISC-V after its
 // base, "rv64imafdcv v zicsr zvl128b". False: unknown.
 bool os_processor_features(const char *root, char *words, size_t size_bytes);
-
-#endif

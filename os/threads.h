@@ -1,6 +1,5 @@
 // threads.h: what systems add to POSIX's threads.
-#ifndef STEPMARK_OS_THREADS_H
-#define STEPMARK_OS_THREADS_H
+#pragma once
 
 #include <pthread.h>
 
@@ -22,5 +21,3 @@ unsigned long os_arm_features(void);
 
 // Makes threads with these attributes run on those processors; no effect if binding is impossible.
 void os_bind_thread(pthread_attr_t *attributes, const os_processors *processors);
-
-#endif

@@ -1,8 +1,7 @@
 // blas.h: OpenBLAS, loaded when a plan needs it: where it was asked for, on the baseline, for attention without flash
 // attention, and as a candidate of mode tuned. It is not linked, because it allocates memory for every processor when
 // loaded, which some limits do not allow.
-#ifndef STEPMARK_BACKENDS_CPU_BLAS_H
-#define STEPMARK_BACKENDS_CPU_BLAS_H
+#pragma once
 
 #include "backends/cpu/cpu.h"
 
@@ -27,5 +26,3 @@ bool cpu_blas_load(bool keep_env);
 // Loads the library if a plan needs it, and records it in the device: driver, core, warnings. SM_ERR_UNSUPPORTED if it
 // is missing and the plan needs it.
 sm_status cpu_blas_prepare(cpu_device *device, const sm_plan *plan);
-
-#endif

@@ -1,7 +1,6 @@
 // cpu.h: shared by the files of the cpu backend: instruction sets (cpu/isa.c), the device (cpu.c) and the executable
 // (cpu/execute.c).
-#ifndef STEPMARK_CPU_H
-#define STEPMARK_CPU_H
+#pragma once
 
 #include "backend.h"
 #include "backends/host/memory.h"
@@ -105,5 +104,3 @@ sm_status cpu_measure_ceilings(sm_device *device, double seconds, sm_ceiling_sin
 // cpu/tuning.c: mode tuned chooses the implementation and blocking of each matmul by measurement. Fills e->choices as
 // host_tune() does.
 sm_status cpu_tune(cpu_device *device, cpu_executable *e);
-
-#endif

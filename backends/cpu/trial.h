@@ -1,6 +1,5 @@
 // trial.h: times one kernel on all threads of a device at once, repeatedly.
-#ifndef STEPMARK_BACKENDS_CPU_TRIAL_H
-#define STEPMARK_BACKENDS_CPU_TRIAL_H
+#pragma once
 
 #include "backends/cpu/cpu.h"
 
@@ -31,5 +30,3 @@ typedef struct {
 // Repeats a trial for about `seconds`, at least three times; up to five times as long until three are within 2% of the
 // best. All threads start together; the last to finish stops the clock. Rates are of all threads together.
 void cpu_run_trials(const cpu_device *cpu, const cpu_trial *trial, double seconds, sm_ceiling *result);
-
-#endif

@@ -1,8 +1,7 @@
 // cache.h: files in the user's cache folder: $XDG_CACHE_HOME/stepmark, or ~/.cache/stepmark.
 //
 // Files there may be lost, stale or damaged at any time. Readers check entries; a failure to write one is not an error.
-#ifndef STEPMARK_BACKENDS_HOST_CACHE_H
-#define STEPMARK_BACKENDS_HOST_CACHE_H
+#pragma once
 
 #include <limits.h>
 
@@ -21,5 +20,3 @@ sm_status host_cache_read(const char *path, char **data, size_t *size_bytes);
 // Writes a whole entry, first under a temporary name, so that readers see the old or the new one. Makes the parent
 // folders. SM_ERR_IO names the path and the reason.
 sm_status host_cache_write(const char *path, const void *data, size_t size_bytes);
-
-#endif

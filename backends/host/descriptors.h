@@ -1,8 +1,7 @@
 // descriptors.h: processes of one host that hand file descriptors to one another: a connection between each two.
 //
 // A name is not a secret (/proc/net/unix lists it), so a process of another user is turned away.
-#ifndef STEPMARK_BACKENDS_HOST_DESCRIPTORS_H
-#define STEPMARK_BACKENDS_HOST_DESCRIPTORS_H
+#pragma once
 
 #include "status.h"
 
@@ -15,5 +14,3 @@ void host_part(int *connections, int n);
 sm_status host_send_descriptor(int connection, int descriptor, uint64_t number);
 // The caller closes it. SM_ERR_DEVICE: the other process has ended, or hangs, or had none to send.
 sm_status host_receive_descriptor(int connection, int *descriptor, uint64_t *number);
-
-#endif

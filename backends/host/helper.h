@@ -1,6 +1,5 @@
 // helper.h: helper processes for work in which threads would wait for one another.
-#ifndef STEPMARK_BACKENDS_HOST_HELPER_H
-#define STEPMARK_BACKENDS_HOST_HELPER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -32,5 +31,3 @@ bool host_start_helper(char *const argv[], int input, int output, os_child *help
 
 // Waits for its end, or ends it at a time of host_now_ns. Returns whether it succeeded.
 bool host_await_helper(os_child *helper, int64_t deadline_ns);
-
-#endif

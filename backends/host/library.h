@@ -1,6 +1,5 @@
 // library.h: loads libraries at run time, so that the program also runs without them.
-#ifndef STEPMARK_BACKENDS_HOST_LIBRARY_H
-#define STEPMARK_BACKENDS_HOST_LIBRARY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,5 +11,3 @@ void host_library_close(void *library); // so that it can be loaded again: its f
 // The address of one of its functions as a function pointer of that size, in *function; false: not found, or `library`
 // is NULL. (ISO C cannot convert a pointer to an object into one to a function.)
 bool host_library_find(void *library, const char *name, void *function, size_t size_bytes);
-
-#endif

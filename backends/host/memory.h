@@ -1,6 +1,5 @@
 // memory.h: a plan's tensors in this machine's memory, for the backends that compute on the host (reference, cpu).
-#ifndef STEPMARK_BACKENDS_HOST_MEMORY_H
-#define STEPMARK_BACKENDS_HOST_MEMORY_H
+#pragma once
 
 #include "backend.h"
 
@@ -81,5 +80,3 @@ int64_t host_now_ns(void);
 // (Windows: 16 ms), it is the time that has passed.
 int64_t host_thread_busy_ns(void);
 bool host_counts_thread(void);
-
-#endif

@@ -3,8 +3,7 @@
 // An op is tried by itself, as a plan of the same sizes. A way's first result must equal that of way 0, the backend's
 // own choice; then the best time of its runs counts. Choices are remembered (host/tuning.h); what was not tried in
 // time is done in way 0, and is tried next time.
-#ifndef STEPMARK_BACKENDS_HOST_TUNE_H
-#define STEPMARK_BACKENDS_HOST_TUNE_H
+#pragma once
 
 #include "backend.h"
 
@@ -34,5 +33,3 @@ typedef struct {
 
 // SM_ERR_OOM, or why way 0 fails.
 sm_status host_tune(const host_tuner *tuner);
-
-#endif

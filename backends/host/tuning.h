@@ -13,8 +13,7 @@
 //
 // Nothing that is wrong with the cache is a failure. A broken file, or one of another key, counts as empty; what
 // cannot be saved is measured again next time. host_tuning_warning() says so in one line.
-#ifndef STEPMARK_BACKENDS_HOST_TUNING_H
-#define STEPMARK_BACKENDS_HOST_TUNING_H
+#pragma once
 
 #include "status.h"
 
@@ -35,5 +34,3 @@ void host_tuning_save(host_tuning *tuning);
 
 // The first problem with the cache so far, one line; "" if none.
 const char *host_tuning_warning(const host_tuning *tuning);
-
-#endif

@@ -14,8 +14,7 @@
 //   helpers.c   has programs built by several processes
 //   tune.c      chooses among kernels by measurement
 //   peaks.c     measures ceilings
-#ifndef STEPMARK_BACKENDS_OPENCL_OPENCL_H
-#define STEPMARK_BACKENDS_OPENCL_OPENCL_H
+#pragma once
 
 #include "backends/opencl/binders/binders.h"
 
@@ -69,5 +68,3 @@ sm_status opencl_execute(sm_executable *executable, sm_range range, int64_t *op_
 sm_status opencl_synchronize(sm_executable *executable);
 sm_status opencl_measure_peaks(sm_device *device, sm_precision precision, double seconds, sm_peaks *peaks);
 sm_status opencl_measure_ceilings(sm_device *device, double seconds, sm_ceiling_sink sink, void *ctx);
-
-#endif

@@ -5,8 +5,7 @@
 // floating type; REF(name) is the function's name for it.
 //
 // Dimension letters as in tensor.h. Matrices are row-major: x (N,C) has element x[n * C + c].
-#ifndef STEPMARK_REF_H
-#define STEPMARK_REF_H
+#pragma once
 
 #include <math.h>
 
@@ -130,5 +129,3 @@ void REF(scale_update)(int64_t n, double largest, real *amax, real *history, rea
 
 // kernels/optimizer/muon.c
 void REF(muon_update)(int64_t R, int64_t C, bool transposed, bool decay, const real *x, const real *hyper, real *p);
-
-#endif

@@ -1,6 +1,5 @@
 // reference.h: the backend "reference" (reference.c), and its calls of the operations (ref.h).
-#ifndef STEPMARK_REFERENCE_H
-#define STEPMARK_REFERENCE_H
+#pragma once
 
 #include "backend.h"
 #include "backends/host/memory.h"
@@ -17,5 +16,3 @@ void ref_run_f64(const host_op *op, double *scratch);
 bool ref_is_rounded(const sm_plan *plan);
 int64_t ref_rounded_elems(const host_op *op);
 void ref_run_rounded(const host_op *op, sm_products products, double *scratch, float *room);
-
-#endif

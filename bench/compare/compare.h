@@ -15,8 +15,7 @@
 //   no-difference    otherwise: none was seen. `detectable_percent` is what would have been
 // The confidence is 99% for each comparison; where there are many, so much more that a false
 // verdict among all of them stays below 5%.
-#ifndef STEPMARK_COMPARE_H
-#define STEPMARK_COMPARE_H
+#pragma once
 
 #include "bench/rows/identity.h"
 #include "bench/rows/read_rows.h"
@@ -301,5 +300,3 @@ void sm_leaderboard_make(const json_t *rows, const json_t *references, const sm_
 // Whether a row is ok, and has a time; whether it has a time to compare, if of fewer samples than were asked for.
 bool sm_row_is_ok(const json_t *row);
 bool sm_row_is_usable(const json_t *row);
-
-#endif

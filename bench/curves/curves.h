@@ -1,6 +1,5 @@
 // curves.h: trainings as curves: what their logs hold over steps, tokens and time, complete or still running.
-#ifndef STEPMARK_BENCH_CURVES_CURVES_H
-#define STEPMARK_BENCH_CURVES_CURVES_H
+#pragma once
 
 #include <jansson.h>
 
@@ -64,5 +63,3 @@ typedef struct {
 // Each returns whether there is something to say, in `text`. A skipped step has no finite norm.
 bool sm_run_watch_step(sm_run_watch *watch, int64_t step, double loss, double norm, char text[SM_WATCH_TEXT_SIZE]);
 bool sm_run_watch_validation(sm_run_watch *watch, int64_t step, double loss, char text[SM_WATCH_TEXT_SIZE]);
-
-#endif

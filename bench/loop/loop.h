@@ -5,8 +5,7 @@
 //   attribution  each step's phases (phases.h); they add up to its wall clock
 //
 // The first SM_CHECKED_STEPS steps are the harness's, with the batches of the checking workload.
-#ifndef STEPMARK_BENCH_LOOP_LOOP_H
-#define STEPMARK_BENCH_LOOP_LOOP_H
+#pragma once
 
 #include "bench/measure/harness.h"
 #include "bench/profile/profile.h"
@@ -116,5 +115,3 @@ sm_status sm_loop_verdict(const sm_plan *plan, double work_ns, sm_row *row);
 // Removes the verdict if the row, with all its figures set, supports none (compare.h): `verdict` then has the
 // reason.
 void sm_loop_withhold_verdict(sm_row *row);
-
-#endif

@@ -29,8 +29,7 @@
 // forward that keeps its activations, as in training.
 //
 // All times are CLOCK_MONOTONIC, in nanoseconds.
-#ifndef STEPMARK_HARNESS_H
-#define STEPMARK_HARNESS_H
+#pragma once
 
 #include "bench/measure/step.h"
 #include "bench/stats/stats.h"
@@ -247,5 +246,3 @@ sm_workload sm_collective_workload(sm_collective_work *work);
 
 // Fills the row's transport and, once it has a time, its bandwidths.
 void sm_collective_set_rates(const sm_collective_work *work, const sm_session *session, sm_row *row);
-
-#endif

@@ -11,8 +11,7 @@
 // are looked at. before_step is called before each such step.
 //
 // Nothing of the checks lies within a time: the clock stops before them. What is drawn depends on the run's seed.
-#ifndef STEPMARK_STEP_H
-#define STEPMARK_STEP_H
+#pragma once
 
 #include "bench/rows/row.h"
 #include "src/session/session.h"
@@ -112,5 +111,3 @@ void sm_step_forget(sm_stepper *stepper);
 // After that step: repeats it, except for its update. SM_ERR_MISMATCH if the results differ. Weights and state are then
 // as before.
 sm_status sm_step_repeat(sm_stepper *stepper, sm_row *row);
-
-#endif

@@ -8,8 +8,7 @@
 //
 // A file *.css or *.js of bench or learn is embedded by the build; its name says which it is. A page may fetch nothing:
 // its content security policy refuses everything outside of it.
-#ifndef STEPMARK_BENCH_PAGES_PAGE_H
-#define STEPMARK_BENCH_PAGES_PAGE_H
+#pragma once
 
 #include <jansson.h>
 
@@ -32,5 +31,3 @@ json_t *sm_page_table(const sm_table *table, const json_t *records);
 
 // A <script type="application/json" id="...">; no text can end the element.
 void sm_page_json(FILE *out, const char *id, const json_t *value);
-
-#endif

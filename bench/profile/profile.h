@@ -14,8 +14,7 @@
 //   bound        compute or memory, whichever roofline is longer; overhead where the cost of a
 //                call is longer than both
 // An op whose operands lie in a cache can be faster than memory allows: its share of the roofline is then over 1.
-#ifndef STEPMARK_BENCH_PROFILE_PROFILE_H
-#define STEPMARK_BENCH_PROFILE_PROFILE_H
+#pragma once
 
 #include "backend.h"
 #include "plan.h"
@@ -169,5 +168,3 @@ void sm_utilisation_enter(sm_utilisation *utilisation, sm_utilisation_stage stag
 void sm_utilisation_stop(sm_utilisation *utilisation, json_t **series);
 
 void sm_utilisation_close(sm_utilisation *utilisation); // NULL is fine
-
-#endif

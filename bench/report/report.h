@@ -1,6 +1,5 @@
 // report.h: what is said of any set of rows: a sentence, and a page that draws itself (report.js).
-#ifndef STEPMARK_BENCH_REPORT_H
-#define STEPMARK_BENCH_REPORT_H
+#pragma once
 
 #include "bench/compare/compare.h"
 #include "bench/rows/read_rows.h"
@@ -15,5 +14,3 @@ sm_status sm_report_write(const sm_rows *rows, const sm_costs *costs, unsigned h
 
 // The leaderboard as a page; both arrays as from sm_leaderboard_make().
 void sm_leaderboard_page(const json_t *records, const json_t *refused, FILE *out);
-
-#endif

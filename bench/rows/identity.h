@@ -8,8 +8,7 @@
 //   place  machine, device, isa, tier
 //
 // Build, time, data and seed are no part of it: they differ between any two files.
-#ifndef STEPMARK_BENCH_ROWS_IDENTITY_H
-#define STEPMARK_BENCH_ROWS_IDENTITY_H
+#pragma once
 
 #include "bench/tables/table.h"
 
@@ -74,5 +73,3 @@ unsigned sm_identity_key_difference(const sm_identity_key *a, const sm_identity_
 // These differences among `parts` as text, "n_batch 4 / 8, n_seq 64 / 128" or, of factors, "mode naive / fused"; only
 // with A's values: "d_model 128, d_ff 512"; "" if there are none. Returns the number of differing columns.
 int sm_identity_text(const json_t *a, const json_t *b, unsigned parts, bool with_b, char *text, size_t size_bytes);
-
-#endif

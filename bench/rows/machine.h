@@ -1,7 +1,6 @@
 // machine.h: facts of the machine and the build, for the nested context of a result: what a
 // reader needs to judge a figure, or to repeat it. Linux. Unknown facts are null.
-#ifndef STEPMARK_MACHINE_H
-#define STEPMARK_MACHINE_H
+#pragma once
 
 #include "backend.h"
 
@@ -39,5 +38,3 @@ int64_t sm_machine_rss_bytes(void);
 // SM_ABSENT when /proc does not say. The reset does nothing where the kernel refuses it; the peak is then since the start.
 int64_t sm_machine_peak_rss_bytes(void);
 void sm_machine_reset_peak_rss(void);
-
-#endif

@@ -12,8 +12,7 @@
 // A file without a single row is an error. The time to read a file depends only on its size.
 //
 // Rows come from outside: callers may not assume a field's type. The readers below do not.
-#ifndef STEPMARK_READ_ROWS_H
-#define STEPMARK_READ_ROWS_H
+#pragma once
 
 #include "bench/rows/row.h"
 #include "bench/tables/show.h"
@@ -185,5 +184,3 @@ json_t *sm_sweep_log_find(const sm_sweep_log *log, const char *key);
 sm_status sm_sweep_log_append(sm_sweep_log *log, json_t *row);
 
 const sm_rows *sm_sweep_log_rows(const sm_sweep_log *log);
-
-#endif

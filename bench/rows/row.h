@@ -9,8 +9,7 @@
 //   timeout  the time limit came first; the samples so far are there
 //   skipped  cannot run here: `reason` says why
 //   error    failed, or computed a wrong loss: there is no speed then
-#ifndef STEPMARK_ROW_H
-#define STEPMARK_ROW_H
+#pragma once
 
 #include "backend.h"
 #include "bench/tables/record.h"
@@ -104,5 +103,3 @@ void sm_row_writer_explain(sm_row_writer *writer);
 
 // The meaning of the Markdown table's columns, for new users.
 void sm_row_write_legend(bool has_peaks, FILE *out); // without peaks, without what follows from them
-
-#endif

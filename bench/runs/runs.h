@@ -6,8 +6,7 @@
 //
 // Several runs must have the same engine, model, precision, optimizer, data, seed and device, and the same work: in
 // all, or for each process. Otherwise they are not compared.
-#ifndef STEPMARK_BENCH_RUNS_RUNS_H
-#define STEPMARK_BENCH_RUNS_RUNS_H
+#pragma once
 
 #include "bench/tables/record.h"
 #include "status.h"
@@ -150,5 +149,3 @@ bool sm_run_complete_digest(const char *text, char digest[SM_DIGEST_SIZE]);
 //  build {commit, dirty, compiler, flags}, scheduler {name, job_id, nodes, n_tasks, variables {SLURM_*}} or null}
 // `device` may be NULL. The caller owns them.
 json_t *sm_training_facts(int argc, char *const argv[], const sm_device_info *device);
-
-#endif

@@ -6,8 +6,7 @@
 //
 // Runs are compared only where runs.h lets them be. Speed-up is in tokens/s over the run of fewest processes (n of
 // them count as n); efficiency is speed-up / processes. Times are of the steps; the wall time is shown next to them.
-#ifndef STEPMARK_BENCH_RUNS_SCALING_H
-#define STEPMARK_BENCH_RUNS_SCALING_H
+#pragma once
 
 #include "bench/runs/runs.h"
 
@@ -98,5 +97,3 @@ json_t *sm_scaling_model(const sm_scaling *scaling);
 
 // Self-contained HTML, which scaling.js draws.
 void sm_scaling_page(const sm_scaling *scaling, FILE *out);
-
-#endif

@@ -4,8 +4,7 @@
 // rows of `run`. A row proves nothing by itself. So what can be checked is checked: its figures against its samples
 // (read_rows.h), its losses against those of the work, its speed against what its device can do and against the
 // scores that stepmark comes with.
-#ifndef STEPMARK_BENCH_SCORE_SCORE_H
-#define STEPMARK_BENCH_SCORE_SCORE_H
+#pragma once
 
 #include "bench/tables/table.h"
 
@@ -84,5 +83,3 @@ bool sm_datasheet_is_other(const char *name, const char *isa, const char *precis
 
 // The highest clock of the processor, as the system says; 0: it does not. `root`: "" except in tests.
 double sm_datasheet_clock_hz(const char *root);
-
-#endif

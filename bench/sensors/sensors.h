@@ -5,8 +5,7 @@
 // Linux: getrusage, /proc/stat, /proc/vmstat, cpufreq, thermal_throttle, hwmon and thermal zones, powercap (RAPL),
 // cgroups of both versions; NVIDIA's devices through their management library. Unavailable readings are absent in the
 // row, and `sensors_absent` in the row's context says why.
-#ifndef STEPMARK_BENCH_SENSORS_SENSORS_H
-#define STEPMARK_BENCH_SENSORS_SENSORS_H
+#pragma once
 
 #include "bench/rows/row.h"
 
@@ -112,5 +111,3 @@ struct sm_sensors {
     sm_nvml *nvml;                         // NULL where there is none
     json_t *absent;                        // sensor -> why
 };
-
-#endif

@@ -15,8 +15,7 @@
 //                (batch means); Student's t of their spread
 //   n_outliers   samples outside of Tukey's fences [q1 - 1.5 IQR, q3 + 1.5 IQR]. They are
 //                counted and stay in every other figure.
-#ifndef STEPMARK_STATS_H
-#define STEPMARK_STATS_H
+#pragma once
 
 #include "status.h"
 
@@ -147,5 +146,3 @@ sm_difference sm_compare_unpaired(const double *a, size_t n_a, const double *b, 
 
 // z with P(|N(0,1)| > z) = alpha.
 double sm_normal_two_sided(double alpha);
-
-#endif

@@ -1,7 +1,6 @@
 // json_values.h: C values as JSON values that are always valid. Absent values and those without a JSON form (NaN,
 // infinity) become null; bytes that are not UTF-8 become U+FFFD.
-#ifndef STEPMARK_BENCH_TABLES_JSON_VALUES_H
-#define STEPMARK_BENCH_TABLES_JSON_VALUES_H
+#pragma once
 
 #include "status.h"
 
@@ -70,5 +69,3 @@ json_t *sm_json_put_members(json_t *object, const sm_json_member *members, size_
 
 // Copies members from another object: "n_seq precision tokens=summary.tokens", the last under another name.
 json_t *sm_json_copy(json_t *object, const json_t *from, const char *words);
-
-#endif

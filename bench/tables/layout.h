@@ -1,7 +1,6 @@
 // layout.h: a table of records as texts, before anybody writes it: the columns that fit, the facts common to all
 // records, the notes below, and the cells with their widths. formats.c and text.c write it.
-#ifndef STEPMARK_BENCH_TABLES_LAYOUT_H
-#define STEPMARK_BENCH_TABLES_LAYOUT_H
+#pragma once
 
 #include "bench/tables/table.h"
 
@@ -62,5 +61,3 @@ char *sm_clean_text(const char *text, bool escapes);
 // Writes records as a Markdown table that also reads well in a terminal, between what all share and the notes; then the
 // legend (NULL: none). The last column is not padded, as it may have a long reason.
 void sm_markdown_write(const sm_table *table, const json_t *records, const sm_legend_line *legend, FILE *out);
-
-#endif

@@ -12,8 +12,7 @@
 //
 // Every record of json, jsonl and csv is flushed when written, so that a run that is cut short leaves the ones before
 // it; the close makes an interrupted json array whole.
-#ifndef STEPMARK_BENCH_TABLES_RECORD_H
-#define STEPMARK_BENCH_TABLES_RECORD_H
+#pragma once
 
 #include "status.h"
 #include "bench/tables/table.h"
@@ -82,5 +81,3 @@ void sm_csv_quoted(FILE *out, const char *text);
 
 // The JSON Schema of a record: every column is required, since a writer leaves none out. The caller owns it.
 json_t *sm_table_json_schema(const sm_table *table, const char *title, const char *description);
-
-#endif

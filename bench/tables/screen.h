@@ -1,6 +1,5 @@
 // screen.h: fits output to a terminal.
-#ifndef STEPMARK_BENCH_TABLES_SCREEN_H
-#define STEPMARK_BENCH_TABLES_SCREEN_H
+#pragma once
 
 #include "bench/tables/table.h"
 
@@ -27,5 +26,3 @@ FILE *sm_screen_open(FILE *out, bool fits);
 // Writes an array of records so that no line is wider than the terminal (80 columns where there is none): a table of
 // the columns that a reader asks for first, as many as fit, or a line a column; then the legend (NULL: none).
 void sm_text_write(const sm_table *table, const json_t *records, const sm_legend_line *legend, FILE *out);
-
-#endif

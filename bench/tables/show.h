@@ -1,6 +1,5 @@
 // show.h: the display of a value: 4 digits, a suitable unit, thousands separated.
-#ifndef STEPMARK_BENCH_TABLES_SHOW_H
-#define STEPMARK_BENCH_TABLES_SHOW_H
+#pragma once
 
 #include "bench/tables/table.h"
 
@@ -80,5 +79,3 @@ sm_show sm_show_by_type(sm_column_type type);
         SM_INTEGER("n_threads", "", "threads used", .heading = "threads", .view = SM_SHOWN_WHEN_VARIED), \
         SM_SHARED_COLUMN("binding", "where they run", "binding"),                                        \
         SM_SHARED_COLUMN("own_kernels", "kernels of the user's own that ran", "own kernels")
-
-#endif

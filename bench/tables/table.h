@@ -1,6 +1,5 @@
 // table.h: a table is a list of columns: their names, types, meanings and display.
-#ifndef STEPMARK_BENCH_TABLES_TABLE_H
-#define STEPMARK_BENCH_TABLES_TABLE_H
+#pragma once
 
 #include "status.h"
 #include "bench/tables/json_values.h"
@@ -118,5 +117,3 @@ typedef struct {
     const char *column; // its name; NULL: about the table
     const char *text;   // NULL ends a legend, an array of lines
 } sm_legend_line;
-
-#endif

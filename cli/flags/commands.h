@@ -2,8 +2,7 @@
 // --schema read it. They are in the order of --help. A row with the name of an earlier one is another form of that
 // subcommand, chosen by its flags or operands, with a function and defaults of its own. The table names the
 // subcommands' functions, and these look up its rows: the only circle.
-#ifndef STEPMARK_CLI_FLAGS_COMMANDS_H
-#define STEPMARK_CLI_FLAGS_COMMANDS_H
+#pragma once
 
 #include "bench/tables/record.h"
 
@@ -180,5 +179,3 @@ cli_command cli_command_form(cli_command command, int argc, char **argv);
 // Whether the row is that subcommand or a form of it; and whether it is a form of an earlier one.
 bool cli_command_is_form_of(cli_command form, cli_command command);
 bool cli_command_is_form(cli_command command);
-
-#endif

@@ -1,6 +1,5 @@
 // flag.h: a row of the table of flags. flags.c has the table, options.c reads arguments with it, front/help.c prints it.
-#ifndef STEPMARK_CLI_FLAGS_FLAG_H
-#define STEPMARK_CLI_FLAGS_FLAG_H
+#pragma once
 
 #include <limits.h>
 
@@ -146,5 +145,3 @@ typedef struct {
 
 // That of the flag with a name of `length` bytes; NULL: `advise` does not choose it. They are in the order of trying.
 const cli_choosable *cli_choosable_find(const char *name, size_t length);
-
-#endif

@@ -1,7 +1,6 @@
 // options.h: the command line. One table (flags/flags.c) lists every flag: its name, argument, help, subcommands, type
 // and place in cli_options. Parsing, --help and "did you mean" all come from that table.
-#ifndef STEPMARK_CLI_FLAGS_OPTIONS_H
-#define STEPMARK_CLI_FLAGS_OPTIONS_H
+#pragma once
 
 #include "backend.h"
 #include "cli/flags/commands.h"
@@ -241,5 +240,3 @@ sm_status cli_settings(const cli_options *options, sm_step_settings *settings);
 
 // The setting's name with `mark` for its underscores: "weight decay".
 void cli_setting_text(const sm_setting *setting, char mark, char text[CLI_TEXT_SIZE]);
-
-#endif

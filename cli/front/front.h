@@ -1,6 +1,5 @@
 // front.h: prints --help, manual pages and completions from the tables of subcommands and flags.
-#ifndef STEPMARK_CLI_FRONT_FRONT_H
-#define STEPMARK_CLI_FRONT_FRONT_H
+#pragma once
 
 #include "cli/flags/flag.h"
 
@@ -20,5 +19,3 @@ sm_status cli_completion_print(FILE *stream, const char *shell);
 sm_status cli_print_schema(cli_command command);
 
 enum { CLI_HELP_SIZE = 512 };
-
-#endif

@@ -1,6 +1,5 @@
 // learn.h: a walk through the step: its events, and the values in them; pages; exercises.
-#ifndef STEPMARK_CLI_LEARN_LEARN_H
-#define STEPMARK_CLI_LEARN_LEARN_H
+#pragma once
 
 #include "cli/measure/measure.h"
 #include "cli/setup/setup.h"
@@ -87,5 +86,3 @@ cli_walk_writer cli_walk_record_writer(void); // json; csv, jsonl: only ops
 
 // A page of a step of the smallest model in which this kernel runs, for `exercise --page`.
 sm_status cli_page_of_kernel(const char *path, const char *file, sm_op_kind kind);
-
-#endif

@@ -1,6 +1,5 @@
 // measure.h: measures one configuration, a step or a loop, and makes its row.
-#ifndef STEPMARK_CLI_MEASURE_MEASURE_H
-#define STEPMARK_CLI_MEASURE_MEASURE_H
+#pragma once
 
 #include "bench/loop/loop.h"
 #include "bench/measure/harness.h"
@@ -134,5 +133,3 @@ void cli_loop_steps_close(cli_loop_steps *steps); // an all-zero one is fine
 
 // Prints a loop's phases, speed and bottleneck on stdout; `baseline` is the row of an earlier loop, or NULL.
 sm_status cli_loop_show(const sm_row *row, const json_t *baseline, sm_format format);
-
-#endif

@@ -1,6 +1,5 @@
 // output.h: notes and a live line on stderr; results in files: rows, pages, traces.
-#ifndef STEPMARK_CLI_OUTPUT_OUTPUT_H
-#define STEPMARK_CLI_OUTPUT_OUTPUT_H
+#pragma once
 
 #include <jansson.h>
 #include <signal.h>
@@ -73,5 +72,3 @@ sm_status cli_print_object(json_t *object, const char *what);
 
 sm_status cli_write_json(const json_t *value, const char *path);
 sm_status cli_write_trace(const json_t *trace, const char *path);
-
-#endif

@@ -1,6 +1,5 @@
 // rows.h: shared by the subcommands that compare rows.
-#ifndef STEPMARK_CLI_ROWS_ROWS_H
-#define STEPMARK_CLI_ROWS_ROWS_H
+#pragma once
 
 #include <jansson.h>
 
@@ -28,5 +27,3 @@ sm_status cli_recommend_print(const json_t *rows, sm_format format, size_t *n);
 // verdict. And the command that runs a row of a file again.
 int cli_answer_print(const json_t *rows, const sm_costs *costs, sm_format format, FILE *out);
 void cli_again_print(const char *path, size_t row);
-
-#endif

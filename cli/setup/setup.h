@@ -1,6 +1,5 @@
 // setup.h: what a subcommand that runs something opens: devices, weights, data, batches, processes, a worker.
-#ifndef STEPMARK_CLI_SETUP_SETUP_H
-#define STEPMARK_CLI_SETUP_SETUP_H
+#pragma once
 
 #include <limits.h>
 
@@ -279,5 +278,3 @@ void cli_stage_search(const char *backend);
 
 // The failure, with a message, of a worker that did not end by itself: during `stage`, within `timeout_s` (0: none).
 sm_status cli_worker_failure(const sm_process_result *end, const char *stage, double timeout_s);
-
-#endif

@@ -1,6 +1,5 @@
 // sweep.h: sweeps: configurations that become rows, and those that `advise` chooses.
-#ifndef STEPMARK_CLI_SWEEP_SWEEP_H
-#define STEPMARK_CLI_SWEEP_SWEEP_H
+#pragma once
 
 #include "bench/compare/compare.h"
 #include "bench/rows/read_rows.h"
@@ -134,5 +133,3 @@ json_t *cli_sweep_known(const cli_sweep *s, const char *key);
 
 // Runs a configuration and keeps its row, which the caller borrows.
 sm_status cli_sweep_measure(cli_sweep *s, const cli_configuration *c, cli_candidate *candidate, json_t **row);
-
-#endif

@@ -1,6 +1,5 @@
 // train.h: shared by the parts of a training and the subcommands about tokens.
-#ifndef STEPMARK_CLI_TRAIN_TRAIN_H
-#define STEPMARK_CLI_TRAIN_TRAIN_H
+#pragma once
 
 #include "bench/curves/curves.h"
 #include "bench/sensors/sensors.h"
@@ -83,5 +82,3 @@ sm_status cli_learn_words(const cli_options *options, sm_tokenizer **tokenizer);
 // For the library's callbacks.
 bool cli_token_stop(void *ctx);
 void cli_token_note(void *ctx, const char *line);
-
-#endif

@@ -3,8 +3,7 @@
 // The check runs the student's function in a separate process that may only compute (exercise/child.c), on the cases of
 // verify, and compares with the reference backend. It compares wrong results with those of known mistakes
 // (exercise/mistakes.c).
-#ifndef STEPMARK_LEARN_EXERCISE_EXERCISE_H
-#define STEPMARK_LEARN_EXERCISE_EXERCISE_H
+#pragma once
 
 #include <signal.h>
 
@@ -82,5 +81,3 @@ void sm_exercise_report_free(sm_exercise_report *report);
 
 // The median of a kernel's times; NaN: none.
 double sm_exercise_median(const sm_exercise_time *time);
-
-#endif

@@ -1,6 +1,5 @@
 // judge.h: how a student's kernel is judged: on cases, in a process of its own, by its results and its times.
-#ifndef STEPMARK_LEARN_EXERCISE_JUDGE_H
-#define STEPMARK_LEARN_EXERCISE_JUDGE_H
+#pragma once
 
 #include "backend.h"
 #include "bench/profile/profile.h"
@@ -195,5 +194,3 @@ typedef struct {
 // whose time runs out between its turns has fewer. call_ns: the time of a call that does nothing. SM_ERR_INTERRUPTED.
 sm_status sm_exercise_time_all(sm_exercise_cases *cases, const sm_exercise_options *options, sm_timed_kernel *kernels,
                                int n, double *call_ns);
-
-#endif

@@ -1,7 +1,6 @@
 // ladder.h: compares an op's rungs with the reference and measures them in turn: the gain of each change of a kernel,
 // and the distance of the last one from the machine's ceiling.
-#ifndef STEPMARK_LEARN_LADDER_LADDER_H
-#define STEPMARK_LEARN_LADDER_LADDER_H
+#pragma once
 
 #include <signal.h>
 
@@ -104,5 +103,3 @@ bool sm_rung_is_usable(const sm_rung_result *rung);
 // "3 of 8 rungs: too noisy to use: its 95% interval ...", from the first of those that are not usable, or else not
 // steady; false: all are steady.
 bool sm_ladder_noise(const sm_ladder_result *result, char *text, size_t size_bytes);
-
-#endif

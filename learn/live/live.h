@@ -1,7 +1,6 @@
 // live.h: a training step op by op on the reference backend, whose numbers can be read and changed. Users: walk, the
 // page of a step, and the module inside that page (module.c), which is this file compiled for browsers.
-#ifndef STEPMARK_LEARN_LIVE_LIVE_H
-#define STEPMARK_LEARN_LIVE_LIVE_H
+#pragma once
 
 #include "src/models/model.h"
 #include "src/rewrites/rewrite.h"
@@ -81,5 +80,3 @@ int sm_live_stream(const sm_op *op);
 // A tokenizer as bytes, which a page hands to its module. SM_ERR_FORMAT: the bytes end too early, or are no tokenizer.
 void sm_live_write_tokenizer(const sm_tokenizer *tokenizer, FILE *out);
 sm_status sm_live_read_tokenizer(const uint8_t *bytes, size_t n_bytes, sm_tokenizer **tokenizer);
-
-#endif

@@ -1,6 +1,5 @@
 // backend_call.h: a call of a backend that lives in another process (backend_apart.c), in memory that both share.
-#ifndef STEPMARK_LEARN_OWN_KERNELS_BACKEND_CALL_H
-#define STEPMARK_LEARN_OWN_KERNELS_BACKEND_CALL_H
+#pragma once
 
 #include "backend_library.h"
 #include "src/plan/own_process.h"
@@ -65,5 +64,3 @@ typedef struct {
 
     _Alignas(64) char data[]; // a plan, or a part of a tensor
 } backend_call;
-
-#endif

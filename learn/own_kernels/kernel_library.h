@@ -1,7 +1,6 @@
 // kernel_library.h: a user's kernel from its file: C to compile, a shared library, or OpenCL C, which a device's driver
 // compiles; a backend from a shared library (backend_library.h); and the processes that run them (src/plan/own_process.h).
-#ifndef STEPMARK_LEARN_OWN_KERNELS_KERNEL_LIBRARY_H
-#define STEPMARK_LEARN_OWN_KERNELS_KERNEL_LIBRARY_H
+#pragma once
 
 #include <limits.h>
 #include <signal.h>
@@ -73,5 +72,3 @@ sm_status sm_backend_apart_load(const char *path, const sm_backend **backend);
 
 // The process with the library; NULL: none has been started.
 const sm_own_process *sm_backend_apart_process(void);
-
-#endif

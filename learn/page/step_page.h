@@ -1,7 +1,6 @@
 // step_page.h: one training step as a self-contained HTML page: style, frame and script are embedded in the program,
 // the step's data are given: plans, and the changes of memory in the step.
-#ifndef STEPMARK_LEARN_PAGE_STEP_PAGE_H
-#define STEPMARK_LEARN_PAGE_STEP_PAGE_H
+#pragma once
 
 #include <jansson.h>
 
@@ -53,5 +52,3 @@ int64_t sm_page_slice_elems(const sm_plan *plan, int tensor, int64_t most_elems)
 
 // Place in the tensor of element i of its slice.
 int64_t sm_page_slice_place(const sm_tensor *tensor, const int64_t dims[SM_MAX_DIMS], int64_t i);
-
-#endif

@@ -1,6 +1,5 @@
 // omp.h: OpenMP's functions that stepmark calls, by openmp.c.
-#ifndef STEPMARK_OS_MACOS_OMP_H
-#define STEPMARK_OS_MACOS_OMP_H
+#pragma once
 
 typedef enum {
     omp_proc_bind_false,
@@ -25,5 +24,3 @@ static inline omp_proc_bind_t omp_get_proc_bind(void) { return omp_proc_bind_fal
 static inline int omp_get_num_places(void) { return 0; }
 static inline int omp_get_place_num_procs(int place) { return place * 0; }
 static inline void omp_get_place_proc_ids(int place, int *ids) { ids[0] = place; }
-
-#endif

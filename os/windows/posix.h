@@ -1,8 +1,7 @@
 // posix.h: POSIX for Windows: the part of it that stepmark uses, included before every file. Paths are UTF-8; files are
 // binary, and may be renamed and removed while they are open; descriptors are not inherited. Functions that Windows
 // lacks fail with ENOSYS, and callers say so.
-#ifndef STEPMARK_OS_WINDOWS_POSIX_H
-#define STEPMARK_OS_WINDOWS_POSIX_H
+#pragma once
 
 #define _POSIX_THREAD_SAFE_FUNCTIONS 200112L // gmtime_r
 #define _CRT_RAND_S                          // rand_s
@@ -201,5 +200,3 @@ struct utsname {
     char sysname[65], nodename[65], release[65], version[65], machine[65];
 };
 int uname(struct utsname *names);
-
-#endif

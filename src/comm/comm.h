@@ -3,8 +3,7 @@
 // returns its result at once. A NULL comm means the same.
 //
 // Only comm_mpi.c uses MPI; comm.c calls it through a transport, a struct of functions.
-#ifndef STEPMARK_COMM_H
-#define STEPMARK_COMM_H
+#pragma once
 
 #include "status.h"
 #include "words.h"
@@ -90,5 +89,3 @@ bool sm_comm_is_first_to_speak(const sm_comm *comm);
 
 // Ends all processes at once. Returns only in a single process.
 void sm_comm_abort(sm_comm *comm, int exit_code);
-
-#endif

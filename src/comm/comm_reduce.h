@@ -4,8 +4,7 @@
 // job works on a part of a segment; jobs run in the order of their start, which is the same in every process. In each
 // job process r sums slice r (shard.h) in the order of ranks, so all processes and all runs get the same bits. With
 // several hosts, each host's sums are sent to the others and added in the order of hosts.
-#ifndef STEPMARK_COMM_REDUCE_H
-#define STEPMARK_COMM_REDUCE_H
+#pragma once
 
 #include "src/comm/comm.h"
 
@@ -64,5 +63,3 @@ bool sm_comm_is_finished(sm_comm *comm, int64_t ticket); // true also after a fa
 // it, and waits until the others have too. Then it may change its own part.
 void sm_comm_release(sm_comm *comm, int64_t ticket);
 sm_status sm_comm_wait_released(sm_comm *comm, int64_t ticket);
-
-#endif

@@ -1,7 +1,6 @@
 // comm_transport.h: what the files of this folder share: the functions of MPI that comm.c and comm_reduce.c need, in a
 // table of comm_mpi.c's, and the state of the summing thread.
-#ifndef STEPMARK_COMM_TRANSPORT_H
-#define STEPMARK_COMM_TRANSPORT_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -114,6 +113,4 @@ sm_status sm_comm_meet_leaders(sm_comm *comm);
 #ifdef SM_MPI
 // comm_mpi.c: *comm is NULL if mpirun or srun did not start this process.
 sm_status sm_comm_open_mpi(const sm_comm_options *options, sm_comm **comm);
-#endif
-
 #endif

@@ -2,8 +2,7 @@
 //
 // All files below a folder are meant, in the order of their names' bytes, except those whose names begin with a dot.
 // "-" is stdin.
-#ifndef STEPMARK_SRC_DATA_DATA_FILES_H
-#define STEPMARK_SRC_DATA_DATA_FILES_H
+#pragma once
 
 #include "src/data/data_format.h"
 
@@ -71,5 +70,3 @@ int64_t sm_jsonl_bytes(const sm_jsonl *jsonl); // of the text
 
 // Reads n bytes of the text from the open file. Several threads may read at once. SM_ERR_INVALID: the file has changed.
 sm_status sm_jsonl_read(const sm_jsonl *jsonl, int fd, const char *path, int64_t at, void *data, size_t n);
-
-#endif

@@ -8,8 +8,7 @@
 //     npy      an array of whole numbers that NumPy saved (.npy)
 //     auto     what the first bytes show: llmc, npy, jsonl or text; uint16 only if the name ends in .bin, too, since
 //              raw ids have no beginning of their own. All else is refused by its name, with what to do
-#ifndef STEPMARK_SRC_DATA_DATA_FORMAT_H
-#define STEPMARK_SRC_DATA_DATA_FORMAT_H
+#pragma once
 
 #include "status.h"
 #include "words.h"
@@ -61,5 +60,3 @@ void sm_llmc_header(int64_t id_bytes, int64_t count, uint8_t header[SM_LLMC_HEAD
 // another size than its shape.
 bool sm_npy_begins(const uint8_t *head, size_t n);
 sm_status sm_npy_parse(const char *path, const uint8_t *head, size_t n, int64_t size_bytes, sm_id_layout *layout);
-
-#endif

@@ -3,8 +3,7 @@
 //
 // Each batch is read from the file on request; it is an error if the file was shortened or overwritten meanwhile.
 // Several threads may read at once.
-#ifndef STEPMARK_TOKENS_H
-#define STEPMARK_TOKENS_H
+#pragma once
 
 #include "src/data/data_format.h"
 #include "status.h"
@@ -53,5 +52,3 @@ sm_status sm_tokens_read_timed(const sm_tokens *tokens, int64_t first, int64_t n
 // continues at token 0 if fewer than B T + 1 tokens remain. SM_ERR_INVALID if the file is shorter than one batch, or
 // now holds an id outside the vocabulary; SM_ERR_IO if it now ends too early.
 sm_status sm_tokens_batch(const sm_tokens *tokens, int64_t i, int64_t B, int64_t T, int32_t *inputs, int32_t *targets);
-
-#endif

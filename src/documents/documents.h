@@ -4,8 +4,7 @@
 // separator between two documents is the target of the first one's last token, and never an input. Two separators in a
 // row, or one at the beginning of the stream, make an empty document, which is left out and counted. A last document
 // without a separator has one position fewer than tokens.
-#ifndef STEPMARK_SRC_DOCUMENTS_DOCUMENTS_H
-#define STEPMARK_SRC_DOCUMENTS_DOCUMENTS_H
+#pragma once
 
 #include "words.h"
 #include "src/data/tokens.h"
@@ -105,5 +104,3 @@ sm_status sm_collation_fill(const sm_collation *collation, const sm_tokens *toke
 // The real tokens of a batch, and its pairs of a position and one that it attends to, padding included.
 int64_t sm_collation_real_tokens(const sm_collation *collation, int64_t batch);
 int64_t sm_collation_pairs(const sm_collation *collation, int64_t batch);
-
-#endif

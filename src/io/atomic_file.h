@@ -3,8 +3,7 @@
 // Bytes go to a temporary name in the same folder; commit makes them durable (fsync), renames the file, and makes the
 // name durable (fsync of the folder). A reader, also after a crash, sees the old file or the new one, never a part. The
 // next write to the path removes what a killed process left.
-#ifndef STEPMARK_ATOMIC_FILE_H
-#define STEPMARK_ATOMIC_FILE_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -67,5 +66,3 @@ bool sm_temporary_remove(const char *name);
 
 // The end of a temporary: removes and frees it, unless it was renamed and *name is NULL.
 void sm_temporary_drop(char **name);
-
-#endif

@@ -1,8 +1,7 @@
 // file_digest.h: the digest of a file's contents as text, "xxh3:2d06800538d394c2": 64-bit XXH3, as `xxhsum -H3` prints
 // it. It is as fast as memory, so gigabytes can be checked. It detects accidental changes (but for one chance in 2^64),
 // not deliberate ones.
-#ifndef STEPMARK_FILE_DIGEST_H
-#define STEPMARK_FILE_DIGEST_H
+#pragma once
 
 #include "status.h"
 
@@ -31,5 +30,3 @@ enum { SM_DIGEST_SIZE = 32 };
 void sm_digest_bytes(const void *data, size_t size_bytes, char digest[SM_DIGEST_SIZE]);
 sm_status sm_digest_file(const char *path, char digest[SM_DIGEST_SIZE]);
 sm_status sm_digest_files(char *const *paths, int n_paths, char digest[SM_DIGEST_SIZE]);
-
-#endif

@@ -1,6 +1,5 @@
 // input_file.h: reads files from other sources, which are not trusted.
-#ifndef STEPMARK_INPUT_FILE_H
-#define STEPMARK_INPUT_FILE_H
+#pragma once
 
 #include "status.h"
 
@@ -33,5 +32,3 @@ bool sm_is_printable(const char *text);
 
 // The bytes of a byte order mark at the beginning of a text in UTF-8, which some editors write: 3 or 0.
 size_t sm_mark_bytes(const char *text, size_t size_bytes);
-
-#endif

@@ -1,6 +1,5 @@
 // json_text.h: JSON to text and from a file, whole or not at all.
-#ifndef STEPMARK_JSON_TEXT_H
-#define STEPMARK_JSON_TEXT_H
+#pragma once
 
 #include <jansson.h>
 
@@ -19,5 +18,3 @@ json_t *sm_json_line(const char *text, size_t n, json_error_t *error);
 
 // Replaces a file (atomic_file.h) by the text that json_dumps makes with those flags.
 sm_status sm_json_write(const char *path, const json_t *root, size_t flags);
-
-#endif

@@ -1,6 +1,5 @@
 // pattern.h: regular expressions, in PCRE2's syntax.
-#ifndef STEPMARK_SRC_IO_PATTERN_H
-#define STEPMARK_SRC_IO_PATTERN_H
+#pragma once
 
 #include "status.h"
 
@@ -19,5 +18,3 @@ SM_OWNABLE(sm_pattern, sm_pattern_free)
 // Its first match in n bytes from `begin` on, from [0] to before [1], until the next call; NULL: none. One thread at a time.
 const size_t *sm_pattern_find(const sm_pattern *pattern, const uint8_t *subject, size_t n, size_t begin);
 bool sm_pattern_matches(const sm_pattern *pattern, const char *subject); // anywhere in it
-
-#endif

@@ -7,8 +7,7 @@
 //
 // The reader opens a file only if the header is well-formed, every name is unique, every tensor has exactly the bytes
 // that its shape and dtype need, and the tensors cover the data without overlap or gap.
-#ifndef STEPMARK_SAFETENSORS_H
-#define STEPMARK_SAFETENSORS_H
+#pragma once
 
 #include "status.h"
 #include "words.h"
@@ -115,5 +114,3 @@ sm_status sm_safetensors_finish(sm_safetensors_writer *writer);
 
 void sm_safetensors_end(sm_safetensors_writer *writer); // an unfinished file leaves nothing; NULL is fine
 SM_OWNABLE(sm_safetensors_writer, sm_safetensors_end)
-
-#endif

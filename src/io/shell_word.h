@@ -1,6 +1,5 @@
 // shell_word.h: commands that are printed for copying, or given as one text.
-#ifndef STEPMARK_SHELL_WORD_H
-#define STEPMARK_SHELL_WORD_H
+#pragma once
 
 #include <stdio.h>
 
@@ -19,5 +18,3 @@ char *sm_shell_line(char *const *words, int n);
 // another. NULL: it has what a shell would act on, or a quote without its end. The caller frees them, also NULL.
 char **sm_shell_words(const char *line, int *n);
 void sm_shell_words_free(char **words);
-
-#endif

@@ -3,8 +3,7 @@
 // of the input. Names are those of tensors, without the layer's prefix: "h.3.ln1" is "ln1".
 //
 // After a failure all functions do nothing; sm_plan.status has the first.
-#ifndef STEPMARK_BUILDER_H
-#define STEPMARK_BUILDER_H
+#pragma once
 
 #include "src/models/model.h"
 
@@ -83,5 +82,3 @@ typedef struct {
 
 void sm_build_loss(sm_builder *b, int x, int w_kind, sm_head *head);
 int sm_build_loss_backward(sm_builder *b, const char *dx_name, const sm_head *head);
-
-#endif

@@ -1,8 +1,7 @@
 // config_keys.h: reads and checks keys of a model's config.json. Messages name path and key: SM_ERR_FORMAT for a value
 // of the wrong type, SM_ERR_INVALID for one out of range, SM_ERR_UNSUPPORTED for a feature that stepmark does not
 // compute.
-#ifndef STEPMARK_CONFIG_KEYS_H
-#define STEPMARK_CONFIG_KEYS_H
+#pragma once
 
 #include <jansson.h>
 
@@ -42,5 +41,3 @@ typedef struct {
 } sm_config_field;
 
 json_t *sm_config_pack(const sm_config_field *fields, size_t n_fields);
-
-#endif

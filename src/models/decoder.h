@@ -15,8 +15,7 @@
 //     tie_word_embeddings      untied      false: a head of its own
 //
 // Accepts only the features that stepmark computes: SwiGLU, no biases, unscaled positions.
-#ifndef STEPMARK_DECODER_H
-#define STEPMARK_DECODER_H
+#pragma once
 
 #include "src/models/builder.h"
 #include "src/models/config_keys.h"
@@ -46,5 +45,3 @@ sm_status sm_decoder_read(const char *path, const json_t *root, sm_model_config 
 
 // Writes every key that affects the computation, and the model's `own`; dropout_p applies to attention weights.
 json_t *sm_decoder_write(const sm_model_config *config, double dropout_p, const sm_config_field *own, size_t n_own);
-
-#endif

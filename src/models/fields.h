@@ -3,8 +3,7 @@
 // walk; the model in run.json, in walk's command and in a report's names; and the comparison of a built model with the
 // config.json of weights. The column is part of a row's work: rows that differ in it are never compared as one work
 // (bench/rows/identity.h).
-#ifndef STEPMARK_MODEL_FIELDS_H
-#define STEPMARK_MODEL_FIELDS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -43,5 +42,3 @@
     KEPT(SWITCH, untied, untied, QUIET, "head of its own", "whether the head has a matrix of its own", 1)          \
     KEPT(REAL, norm_eps, norm_eps, QUIET, "epsilon", "epsilon of the norms", 1)                                    \
     KEPT(REAL, rope_theta, rope_theta, QUIET, "theta", "base of rotary positions", 1)
-
-#endif

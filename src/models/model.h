@@ -1,7 +1,6 @@
 // model.h: an architecture as data: one constant struct and one folder each (models/gpt2/), with its sizes, its
 // parameters, its training step as a plan, and its config.json. No other code knows an architecture.
-#ifndef STEPMARK_MODEL_H
-#define STEPMARK_MODEL_H
+#pragma once
 
 #include <jansson.h>
 
@@ -151,5 +150,3 @@ int64_t sm_model_padded_vocab(const sm_model_config *config);
 
 // Builds the naive plan, without memory assigned. The caller frees it.
 sm_status sm_model_build(const sm_model_config *config, const sm_plan_options *options, sm_plan **plan);
-
-#endif

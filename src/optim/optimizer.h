@@ -1,8 +1,7 @@
 // optimizer.h: the rules that turn gradients into an update of the parameters. One constant struct and one file each,
 // with the settings' defaults and a builder that adds state and ops to a plan. No other code knows how an optimizer
 // works.
-#ifndef STEPMARK_OPTIMIZER_H
-#define STEPMARK_OPTIMIZER_H
+#pragma once
 
 #include <math.h>
 
@@ -98,5 +97,3 @@ sm_op sm_begin_update(const sm_plan *plan, sm_op_kind kind, int clip, int gradie
 // whose outputs are p, states of the plan's real type, and w. The states are named after the operands.
 sm_status sm_build_group_update(sm_plan *plan, const sm_params *params, int group, sm_op_kind kind, int clip);
 sm_status sm_build_param_update(sm_plan *plan, const sm_param *param, sm_op_kind kind, int clip);
-
-#endif

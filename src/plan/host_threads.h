@@ -1,6 +1,5 @@
 // host_threads.h: the number of threads for the engine's own loops over weights (drawing, converting).
-#ifndef STEPMARK_HOST_THREADS_H
-#define STEPMARK_HOST_THREADS_H
+#pragma once
 
 #include <omp.h>
 
@@ -15,5 +14,3 @@ static inline int sm_few_host_threads(void) { return sm_host_threads() < 16 ? sm
 
 // After a loop they spin for milliseconds, next to the threads of the device that works next: this ends them.
 static inline void sm_host_threads_end(void) { (void)omp_pause_resource_all(omp_pause_soft); }
-
-#endif

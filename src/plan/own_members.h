@@ -1,7 +1,6 @@
 // own_members.h: the arguments of a user's kernel as a list; own_kernel.c makes a struct in C from it, own_opencl.c the
 // parameters of a kernel in OpenCL C.
-#ifndef STEPMARK_OWN_MEMBERS_H
-#define STEPMARK_OWN_MEMBERS_H
+#pragma once
 
 #include "own_kernel.h"
 
@@ -40,5 +39,3 @@ void own_signature(sm_op_kind kind, sm_own_language language, char text[SM_OWN_S
 const sm_operand_info *own_operand_of(const sm_op_info *info, const own_member *m);
 void own_print_meaning(const sm_op_info *info, const own_member *m, FILE *out);
 void own_print_places(sm_op_kind kind, FILE *out);
-
-#endif

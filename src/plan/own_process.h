@@ -2,8 +2,7 @@
 // for each call; it loads the libraries (learn/own_kernels/process.c), and knows neither clock, seed, results nor
 // checks. The process may change anything in the shared memory at any time, so the judge believes nothing there but
 // that a call is over; outputs are then checked like any others.
-#ifndef STEPMARK_OWN_PROCESS_H
-#define STEPMARK_OWN_PROCESS_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -97,5 +96,3 @@ bool sm_own_process_is_confined(const sm_own_process *process);
 // The time of a call that does nothing: the median of many; and the processor time of the process for one: their mean.
 double sm_own_process_call_ns(sm_own_process *process);
 double sm_own_process_call_cpu_ns(sm_own_process *process);
-
-#endif

@@ -8,8 +8,7 @@
 // "bf16.matrices.0" or "f16.matrices.0": each update writes it and matmuls read it.
 //
 // A matmul's matrix may consist of several parameters: blocks of rows, stored one after another.
-#ifndef STEPMARK_PARAMS_H
-#define STEPMARK_PARAMS_H
+#pragma once
 
 #include "plan.h"
 
@@ -101,5 +100,3 @@ int sm_param_add_state(sm_plan *plan, const sm_param *param, const char *state, 
 // Fills `values` with the initial elements first .. first + n_elems - 1 of a parameter, from its tensor's init_value
 // and init_std. They depend only on seed and name. `first` is a multiple of 4.
 void sm_param_init(const sm_plan *plan, int tensor, uint64_t seed, int64_t first, int64_t n_elems, float *values);
-
-#endif

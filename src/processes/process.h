@@ -2,8 +2,7 @@
 // not include src, starts processes in another way.
 //
 // The process dies with this one. After a call nothing is left of it: no process, no zombie, no descriptor.
-#ifndef STEPMARK_PROCESS_H
-#define STEPMARK_PROCESS_H
+#pragma once
 
 #include "status.h"
 
@@ -123,5 +122,3 @@ void sm_worker_set_step_ns(int64_t longest_step_ns);
 
 // While it saves, a worker that was asked to end is not ended before it resets this.
 void sm_worker_set_saving(bool saving);
-
-#endif

@@ -1,7 +1,6 @@
 // passes.h: the passes themselves, and their shared functions. A pass finds patterns of neighbouring ops in execution
 // order, and replaces each by one op. The new plan must compute the same.
-#ifndef STEPMARK_SRC_REWRITES_PASSES_H
-#define STEPMARK_SRC_REWRITES_PASSES_H
+#pragma once
 
 #include "plan.h"
 
@@ -36,5 +35,3 @@ sm_status sm_rewrite_gather_rows(sm_plan *plan);
 
 // Adds the ops of communication to a plan of several processes: in every mode, after all other passes.
 sm_status sm_rewrite_communication(sm_plan *plan);
-
-#endif

@@ -1,7 +1,6 @@
 // rewrite.h: passes that turn the naive plan into a faster, equal one. Each has its own file, src/rewrites/NAME.c, and
 // can be switched off by name (`--without NAME`).
-#ifndef STEPMARK_REWRITE_H
-#define STEPMARK_REWRITE_H
+#pragma once
 
 #include "plan.h"
 
@@ -35,5 +34,3 @@ int sm_rewrite_find(const char *name);      // its index, or -1
 // Applies the rewrites of a mode, except those whose bit (1 << index) is in `without`. plan->recompute and
 // plan->attention take effect in every mode.
 sm_status sm_plan_rewrite(sm_plan *plan, sm_mode mode, unsigned without);
-
-#endif

@@ -1,6 +1,5 @@
 // background.h: a training's background threads: one reads ahead, one writes checkpoints.
-#ifndef STEPMARK_SRC_RUNS_BACKGROUND_H
-#define STEPMARK_SRC_RUNS_BACKGROUND_H
+#pragma once
 
 #include <pthread.h>
 
@@ -18,5 +17,3 @@ sm_background sm_background_here(void);
 
 // SM_ERR_OOM or SM_ERR_IO with the reason.
 sm_status sm_background_start(const sm_background *background, void *(*work)(void *ctx), void *ctx, pthread_t *thread);
-
-#endif

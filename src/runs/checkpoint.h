@@ -6,8 +6,7 @@
 //
 // The folder is written under another name, made durable and renamed as a whole, so it is always complete. Loading
 // reports a file that was changed, or that belongs to another checkpoint.
-#ifndef STEPMARK_SRC_RUNS_CHECKPOINT_H
-#define STEPMARK_SRC_RUNS_CHECKPOINT_H
+#pragma once
 
 #include "src/weights/weights.h"
 
@@ -42,5 +41,3 @@ sm_status sm_checkpoint_load(const char *run_dir, int64_t step, const char *run_
 
 // Makes RUN/checkpoints, and removes unfinished files of killed processes; for the process that owns the run.
 sm_status sm_checkpoint_prepare(const char *run_dir);
-
-#endif

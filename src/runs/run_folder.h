@@ -13,8 +13,7 @@
 //      starts [{time_utc, from_step, startup_ms, ...facts, end {step, reason, wall_ms, ...facts}}]}
 //
 // A run resumes only with the configuration with which it began.
-#ifndef STEPMARK_SRC_RUNS_RUN_FOLDER_H
-#define STEPMARK_SRC_RUNS_RUN_FOLDER_H
+#pragma once
 
 #include <jansson.h>
 
@@ -56,5 +55,3 @@ sm_status sm_run_folder_begin(sm_run_folder *folder, const char *command_line, i
 
 // Records in the last entry how this process ended: reason "complete", "signal" or "failed".
 sm_status sm_run_folder_end(sm_run_folder *folder, int64_t step, const char *reason, double wall_ms, json_t *facts);
-
-#endif

@@ -1,7 +1,6 @@
 // session.h: a plan prepared on a device, and the host's operations on it: feed a batch, run phases, read results.
 // Generic over plans: knows no architecture.
-#ifndef STEPMARK_SESSION_H
-#define STEPMARK_SESSION_H
+#pragma once
 
 #include "backend.h"
 #include "words.h"
@@ -188,5 +187,3 @@ typedef struct {
 // without restarts), as a line, or (wsd: warm-up, stable, decay; Hu et al. 2024) constant and over the last fifth of
 // all steps as a line.
 double sm_schedule_lr(const sm_schedule *schedule, int64_t step);
-
-#endif

@@ -1,8 +1,7 @@
 // questions.h: questions with a choice of endings, one a line, in HellaSwag's form:
 // {"ctx": ..., "endings": [...], "label": N}, N being the number of the right ending, or its digits as a text.
 // Blank lines and a byte order mark are passed over.
-#ifndef STEPMARK_QUESTIONS_H
-#define STEPMARK_QUESTIONS_H
+#pragma once
 
 #include "status.h"
 
@@ -24,5 +23,3 @@ SM_OWNABLE(sm_questions, sm_questions_close)
 
 // The next question, valid until the next call; NULL: there are no more. SM_ERR_FORMAT names the line and its fault.
 sm_status sm_questions_next(sm_questions *questions, const sm_question **question);
-
-#endif

@@ -1,6 +1,5 @@
 // token_output.h: the folder of tokenize.h while it is written.
-#ifndef STEPMARK_SRC_TEXT_TOKEN_OUTPUT_H
-#define STEPMARK_SRC_TEXT_TOKEN_OUTPUT_H
+#pragma once
 
 #include <jansson.h>
 
@@ -40,5 +39,3 @@ sm_status sm_token_output_finish(sm_token_output *out, const sm_tokenizer *token
 
 // Removes the unfinished folder.
 void sm_token_output_abandon(sm_token_output *out);
-
-#endif

@@ -9,8 +9,7 @@
 //
 // The folder gets its name when it is complete. Until then it is DIR.partial, with progress.json: interrupted work
 // resumes from there when the same work is requested again. Work that reads stdin starts over.
-#ifndef STEPMARK_SRC_TEXT_TOKENIZE_H
-#define STEPMARK_SRC_TEXT_TOKENIZE_H
+#pragma once
 
 #include <jansson.h>
 
@@ -60,5 +59,3 @@ sm_status sm_tokenize(const sm_tokenize_job *job, sm_tokenize_result *result);
 // changed so that a piece has another number of tokens.
 sm_status sm_text_tokens_open(const char *path, sm_tokens_format format, const char *tokenizer, int64_t vocab,
                               char digest[SM_TOKENIZER_DIGEST_SIZE], sm_tokens **tokens);
-
-#endif

@@ -3,8 +3,7 @@
 // id, comes first, so the result equals that of Hugging Face's trainer.
 //
 // Ids: <|endoftext|>, the 256 bytes in the order of their characters (sm_byte_alphabet_order), then one token for each merge.
-#ifndef STEPMARK_BPE_TRAIN_H
-#define STEPMARK_BPE_TRAIN_H
+#pragma once
 
 #include "src/tokenizer/text_source.h"
 
@@ -42,5 +41,3 @@ typedef struct {
 } sm_bpe_settings;
 
 sm_status sm_bpe_train(const sm_word_counts *words, const sm_bpe_settings *settings, sm_tokenizer **tokenizer);
-
-#endif

@@ -2,8 +2,7 @@
 //
 // The ids are those of Hugging Face's `tokenizers`. Bytes that are not valid UTF-8 are encoded like any others, so
 // that the ids' tokens are the text. (A program that replaces them by U+FFFD before encoding gets other ids.)
-#ifndef STEPMARK_ENCODER_H
-#define STEPMARK_ENCODER_H
+#pragma once
 
 #include "src/tokenizer/tokenizer.h"
 
@@ -20,5 +19,3 @@ sm_status sm_encoder_encode(sm_encoder *encoder, const uint8_t *text, size_t n, 
 // The last place, at or after `least`, where a text may be cut so that both sides, encoded separately, give the ids of
 // the whole; 0: none. `tokenizer` NULL: without added tokens.
 size_t sm_encoder_part(const sm_tokenizer *tokenizer, const uint8_t *text, size_t n, size_t least);
-
-#endif

@@ -4,8 +4,7 @@
 //
 // Letters, numbers and spaces are those of Unicode 16, also if the installed PCRE2 has an older version. A byte that is
 // not part of valid UTF-8 counts as a separate character that is none of these.
-#ifndef STEPMARK_PRETOKENS_H
-#define STEPMARK_PRETOKENS_H
+#pragma once
 
 #include "status.h"
 
@@ -25,5 +24,3 @@ bool sm_pretokens_next(sm_pretokens *pretokens, size_t *end);
 // Whether every text with these bytes is cut between text[at - 1] and text[at], so that both sides can be encoded
 // separately. (It may say no for such a place.)
 bool sm_pretokens_part_at(const uint8_t *text, size_t at);
-
-#endif

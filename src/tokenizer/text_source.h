@@ -5,8 +5,7 @@
 //
 // A long document is cut at a place that does not change its ids (sm_encoder_part); a block grows until it contains
 // one.
-#ifndef STEPMARK_TEXT_SOURCE_H
-#define STEPMARK_TEXT_SOURCE_H
+#pragma once
 
 #include "src/data/data_files.h"
 #include "src/tokenizer/tokenizer.h"
@@ -69,5 +68,3 @@ SM_OWNABLE(sm_text_source, sm_text_source_close)
 // Fills a block of about a MiB; a block without parts is the end. A zeroed block is an empty one; it grows.
 sm_status sm_text_source_next(sm_text_source *source, sm_text_block *block);
 void sm_text_block_free(sm_text_block *block);
-
-#endif

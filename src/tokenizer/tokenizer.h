@@ -6,8 +6,7 @@
 //
 // Added tokens, such as <|endoftext|>, are found in the text first and are one token in any context: first those that
 // are not normalized, then the others in what is left; of each kind the leftmost, and of several there the longest.
-#ifndef STEPMARK_TOKENIZER_H
-#define STEPMARK_TOKENIZER_H
+#pragma once
 
 #include "status.h"
 #include "src/data/data_format.h" // SM_END_OF_TEXT
@@ -171,5 +170,3 @@ bool sm_tokenizer_is_in(const char *folder);
 // Writes tokenizer.json, tokenizer_config.json, vocab.json and merges.txt for Hugging Face's `tokenizers` and
 // `transformers`, and makes the folder if missing. Files are replaced as a whole, after all are written.
 sm_status sm_tokenizer_write(const sm_tokenizer *tokenizer, const char *folder);
-
-#endif

@@ -1,7 +1,6 @@
 // generate.h: a model continues a text, one token at a time: the forward pass runs on the whole text so far, and the
 // logits after its last token give the next one. Nothing is cached between passes.
-#ifndef STEPMARK_GENERATE_H
-#define STEPMARK_GENERATE_H
+#pragma once
 
 #include "backend.h"
 #include "src/models/model.h"
@@ -37,5 +36,3 @@ sm_status sm_generator_next(sm_generator *generator, const int32_t *ids, int64_t
 
 // The choice itself, from logits; draw number `draw`. Changes `logits`, but not their order.
 int32_t sm_sample(float *logits, int64_t n, const sm_sampling *sampling, uint64_t draw);
-
-#endif

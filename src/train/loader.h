@@ -3,8 +3,7 @@
 //
 // A load is the data of one process for one step: its micro-batches, one after another. Inline, the training thread
 // makes it on demand; otherwise threads make up to `queue_depth` loads ahead of the one in use.
-#ifndef STEPMARK_LOADER_H
-#define STEPMARK_LOADER_H
+#pragma once
 
 #include "words.h"
 
@@ -110,5 +109,3 @@ SM_OWNABLE(sm_loader, sm_loader_close)
 
 // The load of the next step. Its arrays are valid until the next call.
 sm_status sm_loader_next(sm_loader *loader, sm_load *load);
-
-#endif

@@ -13,8 +13,7 @@
 // them.
 //
 // Work of other threads does not appear: the main thread waits for it, or it costs nothing.
-#ifndef STEPMARK_PHASES_H
-#define STEPMARK_PHASES_H
+#pragma once
 
 #include "plan.h"
 #include "words.h"
@@ -76,5 +75,3 @@ int64_t *sm_phases_op_times(sm_step_phases *p);
 
 // A lap after ops have completed: each op's time goes to its own phase, the rest of the stretch to the launch.
 void sm_phases_lap_ops(sm_step_phases *p, const sm_plan *plan);
-
-#endif

@@ -7,8 +7,7 @@
 //     epoch         {"kind": "epoch", "epoch", "step"}: the epoch's last step
 //     checkpoint    {"kind": "checkpoint", "step", "ms", "background_ms"}: how long the training waited, and how long
 //                   writing took in the background; null until then
-#ifndef STEPMARK_SRC_TRAIN_TRAIN_LOG_H
-#define STEPMARK_SRC_TRAIN_TRAIN_LOG_H
+#pragma once
 
 #include "src/train/train_step.h"
 
@@ -45,5 +44,3 @@ sm_status sm_train_log_sync(sm_train_log *log);
 
 // Syncs and closes. NULL is fine.
 sm_status sm_train_log_close(sm_train_log *log);
-
-#endif

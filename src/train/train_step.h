@@ -1,6 +1,5 @@
 // train_step.h: one step of a training: micro-batches forward and backward, then the update.
-#ifndef STEPMARK_TRAIN_STEP_H
-#define STEPMARK_TRAIN_STEP_H
+#pragma once
 
 #include <signal.h>
 
@@ -66,5 +65,3 @@ typedef struct {
 // SM_ERR_INVALID: loss or norm is not finite; the message names the step and the position of its data. After any other
 // failure of the loader weights and state are valid, too.
 sm_status sm_train_step_run(sm_train_stepper *stepper, int64_t step, bool *is_whole, sm_train_step *result);
-
-#endif

@@ -8,8 +8,7 @@
 //
 // With a run folder (run_folder.h) it writes the log and checkpoints there, and resumes an interrupted training:
 // weights, optimizer and log are then those of an uninterrupted one.
-#ifndef STEPMARK_TRAINER_H
-#define STEPMARK_TRAINER_H
+#pragma once
 
 #include "src/io/file_digest.h"
 #include "src/models/model.h"
@@ -162,5 +161,3 @@ sm_status sm_train_source_digest(sm_train_source *source);
 // digest}, val_data (the same or null), val_every, val_batches, save_every}. Reads the data once. The caller owns
 // *configuration.
 sm_status sm_run_configuration(const sm_train_settings *settings, int64_t n_steps, json_t **configuration);
-
-#endif

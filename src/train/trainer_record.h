@@ -1,6 +1,5 @@
 // trainer_record.h: the files of a trainer: log, checkpoints, run.json, the final weights. trainer.c decides when.
-#ifndef STEPMARK_TRAINER_RECORD_H
-#define STEPMARK_TRAINER_RECORD_H
+#pragma once
 
 #include "src/runs/checkpoint.h"
 #include "src/train/train_log.h"
@@ -58,5 +57,3 @@ sm_status sm_train_record_best(sm_train_record *record, const sm_checkpoint *che
 
 // Ends this process's entry in run.json, and the log. An earlier error message is kept.
 sm_status sm_train_record_close(sm_train_record *record, int64_t step, sm_status status);
-
-#endif

@@ -13,8 +13,7 @@
 //     flat     1: all numbers of a row of x are the same                the last that counts is -1e30 and no target
 //     tiny     1: every second number is denormal              same     1: all tokens are the same
 //     nan      1: some elements of the input that a function is applied to are NaN, of a forward op also infinite
-#ifndef STEPMARK_OP_CASES_H
-#define STEPMARK_OP_CASES_H
+#pragma once
 
 #include "backend.h"
 
@@ -73,5 +72,3 @@ int64_t sm_op_text_size(const char *text, const char *letter);
 
 // Length of the longest sum in an element of an output: rounding errors grow with it.
 int64_t sm_op_text_sum_length(sm_op_kind kind, const char *text);
-
-#endif

@@ -1,6 +1,5 @@
 // spot.h: shared by the checks of spot_check.h, and private to them.
-#ifndef STEPMARK_SPOT_H
-#define STEPMARK_SPOT_H
+#pragma once
 
 #include "src/verify/step_checks.h"
 
@@ -93,5 +92,3 @@ double spot_store_error(const sm_tensor *t, double value);
 double spot_sum_roundoff(const spot *s, int64_t n);
 // The same for sums without products.
 double spot_plain_roundoff(int64_t n);
-
-#endif

@@ -11,8 +11,7 @@
 //
 // So a kernel that omits a sequence, a head, a tile, a position, or everything, is found with a probability that grows
 // with the omitted part, at a cost that grows with T like the op's memory, not like its work.
-#ifndef STEPMARK_SPOT_CHECK_H
-#define STEPMARK_SPOT_CHECK_H
+#pragma once
 
 #include "src/session/session.h"
 
@@ -38,5 +37,3 @@ sm_status sm_spot_check_run(sm_spot_check *check, sm_session *session, unsigned 
 
 // Totals of all runs so far.
 sm_spot_result sm_spot_check_result(const sm_spot_check *check);
-
-#endif

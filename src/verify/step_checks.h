@@ -1,6 +1,5 @@
 // step_checks.h: checks that the loss, the gradients and the update of a device are right, before any speed is reported.
-#ifndef STEPMARK_STEP_CHECKS_H
-#define STEPMARK_STEP_CHECKS_H
+#pragma once
 
 #include "src/models/model.h"
 #include "src/session/session.h"
@@ -105,5 +104,3 @@ sm_status sm_update_check_end(sm_update_check *check, sm_session *session, doubl
 
 void sm_update_check_free(sm_update_check *check);
 SM_OWNABLE(sm_update_check, sm_update_check_free) // NULL is fine
-
-#endif

@@ -2,8 +2,7 @@
 //
 // The error of a tensor is max|a - b| / max|b| (a the device's, b the reference's). NaN and infinity count as an
 // infinite error.
-#ifndef STEPMARK_VERIFY_H
-#define STEPMARK_VERIFY_H
+#pragma once
 
 #include "backend.h"
 #include "src/rewrites/rewrite.h"
@@ -68,5 +67,3 @@ double sm_verify_cut(const sm_op *op, int64_t sum_length);
 // max|a - b| over n values of a floating dtype, divided by `scale`, or by max|b| if scale is 0. INFINITY if any a - b
 // is not finite.
 double sm_verify_error(sm_dtype dtype, int64_t n, const void *a, const void *b, double scale);
-
-#endif

@@ -10,8 +10,7 @@
 // While model.safetensors is in .stepmark-saved, no file has moved and the state is in that folder only. Afterwards a
 // file is read from there if it exists, and otherwise from its place. So at every moment the folder reads as the old
 // state or the new one. The next save moves the files that an interrupted save did not move.
-#ifndef STEPMARK_SRC_WEIGHTS_MODEL_FOLDER_H
-#define STEPMARK_SRC_WEIGHTS_MODEL_FOLDER_H
+#pragma once
 
 #include <limits.h>
 
@@ -51,5 +50,3 @@ sm_status sm_hf_config_read(const char *path, sm_model_config *config);
 
 // Writes the file that transformers' from_pretrained reads.
 sm_status sm_hf_config_write(const char *path, const sm_model_config *config, double dropout_p);
-
-#endif

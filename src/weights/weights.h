@@ -12,8 +12,7 @@
 // where that is missing. Any other tensor that is unknown, missing, repeated or of the wrong shape is an error that names it.
 //
 // The files of a folder change together, all or none (model_folder.h).
-#ifndef STEPMARK_SRC_WEIGHTS_WEIGHTS_H
-#define STEPMARK_SRC_WEIGHTS_WEIGHTS_H
+#pragma once
 
 #include "src/io/file_digest.h"
 #include "src/io/safetensors.h"
@@ -64,5 +63,3 @@ sm_status sm_weights_copy_take(sm_weights_copy *copy, sm_session *session);
 
 // With a sharded optimizer state, the other processes call this while one of them takes a copy: they send their parts.
 sm_status sm_weights_copy_help(sm_session *session);
-
-#endif

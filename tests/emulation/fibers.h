@@ -1,6 +1,5 @@
 // fibers.h: the items of a work-group as fibers of one thread, for an emulation. x86-64.
-#ifndef STEPMARK_EMULATION_FIBERS_H
-#define STEPMARK_EMULATION_FIBERS_H
+#pragma once
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -80,5 +79,3 @@ static void await_barrier(void) {
         let_others();
     }
 }
-
-#endif

@@ -1,7 +1,6 @@
 // units.h: emulates the matrix units of AMD and Intel on a processor. Each work-item is a fiber; an operation of a wave
 // waits for all its items. Each lane holds the elements that the vendors document, or wrong ones on purpose.
-#ifndef STEPMARK_EMULATION_UNITS_H
-#define STEPMARK_EMULATION_UNITS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -22,5 +21,3 @@ enum {
     SPOILS
 };
 extern int units_spoilt;
-
-#endif

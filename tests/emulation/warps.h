@@ -1,8 +1,7 @@
 // warps.h: work-groups of NVIDIA's warps on a processor. Each item is a fiber; what a warp does together (ldmatrix,
 // mma, wgmma, shfl, vote) waits for all 32. Copies to local memory happen when they are waited for, not before; of
 // those by TMA every second one happens at once.
-#ifndef STEPMARK_WARPS_H
-#define STEPMARK_WARPS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -21,5 +20,3 @@ extern uint32_t warps_columns; // of work-groups, if they are rows and columns
 
 // Runs `item` as every item of n_groups work-groups.
 void warps_run(uint32_t n_groups, int items_a_group, void (*item)(void));
-
-#endif

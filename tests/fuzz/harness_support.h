@@ -1,8 +1,7 @@
 // harness_support.h: shared by the fuzzers (fuzz_NAME.c). Each gives one input, of any bytes, to one of the program's
 // readers. Any return value is fine; failures are crashes, accesses that a sanitizer reports, leaks, and time that
 // grows faster than the input.
-#ifndef STEPMARK_HARNESS_SUPPORT_H
-#define STEPMARK_HARNESS_SUPPORT_H
+#pragma once
 
 #include "status.h"
 
@@ -24,5 +23,3 @@ void fuzz_write(const char *path, const void *data, size_t size_bytes);
 
 // A copy with a zero after it; the caller's to free.
 char *fuzz_text(const void *data, size_t size_bytes);
-
-#endif

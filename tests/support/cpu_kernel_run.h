@@ -1,7 +1,6 @@
 // cpu_kernel_run.h: runs one op with a kernel of the cpu backend, on its own threads and with scratch that is NaN; if
 // its weight can be packed ahead, again with that, for the same bits. And what tests of kernels compare with.
-#ifndef STEPMARK_TESTS_CPU_KERNEL_RUN_H
-#define STEPMARK_TESTS_CPU_KERNEL_RUN_H
+#pragma once
 
 #include "tests/support/test.h"
 #include "backends/cpu/common/kernel.h"
@@ -96,5 +95,3 @@ static inline void cpu_kernel_run_op(const cpu_kernel_table *kernels, const host
         free(scratch[i]);
     }
 }
-
-#endif

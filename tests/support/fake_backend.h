@@ -1,6 +1,5 @@
 // fake_backend.h: for tests of the harness: a plan of six ops, and a backend that does what a test tells it.
-#ifndef STEPMARK_TESTS_FAKE_BACKEND_H
-#define STEPMARK_TESTS_FAKE_BACKEND_H
+#pragma once
 
 #include <malloc.h>
 #include <signal.h>
@@ -329,5 +328,3 @@ static const sm_backend fake_backend = {
 
 static sm_device fake_device = {.backend = &fake_backend,
                                 .info = {.id = "fake:0", .name = "Fake 1", .n_threads = 3, .available = true}};
-
-#endif

@@ -1,7 +1,6 @@
 // fake_clock.h: for single-threaded tests that depend on time: a monotonic clock that advances by a microsecond at each
 // reading, and by what is slept. So durations are what the test sets, on any machine and under any load.
-#ifndef STEPMARK_TESTS_FAKE_CLOCK_H
-#define STEPMARK_TESTS_FAKE_CLOCK_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -30,5 +29,3 @@ int nanosleep(const struct timespec *how_long, struct timespec *left) {
     atomic_fetch_add(&fake_clock_ns, how_long->tv_sec * 1000000000LL + how_long->tv_nsec);
     return 0;
 }
-
-#endif

@@ -1,6 +1,5 @@
 // full_disk.h: for tests of failed writes: a limit on file sizes replaces a full disk.
-#ifndef STEPMARK_TESTS_FULL_DISK_H
-#define STEPMARK_TESTS_FULL_DISK_H
+#pragma once
 
 #include <signal.h>
 #include <sys/resource.h>
@@ -15,5 +14,3 @@ static inline void limit_files(rlim_t most_bytes) {
     signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
 }
-
-#endif

@@ -1,6 +1,5 @@
 // kept_weights.h: for tests of backends: weights are exchanged exactly, and a step after that is the same.
-#ifndef STEPMARK_TESTS_KEPT_WEIGHTS_H
-#define STEPMARK_TESTS_KEPT_WEIGHTS_H
+#pragma once
 
 #include "tests/support/session.h"
 
@@ -83,5 +82,3 @@ static inline void check_kept_weights(sm_device *device, sm_dtype dtype) {
     assert_true(kept_is_same(after, kept_read(session, &n), n));
     sm_session_close(session); // drops what is kept
 }
-
-#endif

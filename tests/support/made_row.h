@@ -1,6 +1,5 @@
 // made_row.h: members of result rows as text.
-#ifndef STEPMARK_TESTS_MADE_ROW_H
-#define STEPMARK_TESTS_MADE_ROW_H
+#pragma once
 
 #include <jansson.h>
 
@@ -16,5 +15,3 @@ static inline json_t *with_members(json_t *row, const char *members) {
     FAIL_IF(given == NULL || json_object_update(row, given) != 0, "no members of a row: %s", members);
     return row;
 }
-
-#endif

@@ -1,6 +1,5 @@
 // opencl_device.h: for tests of the opencl backend: the first usable device, or none and the reason.
-#ifndef STEPMARK_TESTS_OPENCL_DEVICE_H
-#define STEPMARK_TESTS_OPENCL_DEVICE_H
+#pragma once
 
 #include "tests/support/test.h"
 #include "backend.h"
@@ -34,5 +33,3 @@ static sm_device *open_device(const char *family) {
     check(backend->open(usable, &(sm_open_options){.isa = family}, &device));
     return device;
 }
-
-#endif

@@ -1,6 +1,5 @@
 // opencl_ops.h: for tests of the opencl backend: its ops against the reference.
-#ifndef STEPMARK_TESTS_OPENCL_OPS_H
-#define STEPMARK_TESTS_OPENCL_OPS_H
+#pragma once
 
 #include "src/verify/verify.h"
 #include "tests/support/opencl_device.h"
@@ -39,5 +38,3 @@ static int check_ops(sm_precision precision, const char *family, int64_t max_ele
     assert_int_equal(t.n_skipped, 0);
     return t.n_rows;
 }
-
-#endif

@@ -1,6 +1,5 @@
 // plans.h: for tests: a small model, and a plan in one call.
-#ifndef STEPMARK_TESTS_PLANS_H
-#define STEPMARK_TESTS_PLANS_H
+#pragma once
 
 #include "tests/support/test.h"
 #include "src/models/model.h"
@@ -33,5 +32,3 @@ static inline sm_plan *place_plan(const sm_model_config *config, const sm_plan_o
     ok(sm_plan_assign_memory(plan, 0));
     return plan;
 }
-
-#endif

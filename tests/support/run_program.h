@@ -1,7 +1,6 @@
 // run_program.h: runs the program as users do: a command line, its exit code, and its output on each stream. $T of the
 // command lines is the test's folder.
-#ifndef STEPMARK_TESTS_RUN_PROGRAM_H
-#define STEPMARK_TESTS_RUN_PROGRAM_H
+#pragma once
 
 #include <jansson.h>
 #include <signal.h>
@@ -137,5 +136,3 @@ static inline void expect_same_runs(const char *one, const char *other) {
 
 #define CHECK_ALL(...) \
     check_all((const expectation[]){__VA_ARGS__}, sizeof((const expectation[]){__VA_ARGS__}) / sizeof(expectation))
-
-#endif

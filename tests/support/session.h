@@ -1,6 +1,5 @@
 // session.h: for tests that run steps: a device, a plan, a session with fresh weights, and a step, in a call each.
-#ifndef STEPMARK_TESTS_SESSION_H
-#define STEPMARK_TESTS_SESSION_H
+#pragma once
 
 #include "bench/measure/harness.h"
 #include "src/io/safetensors.h"
@@ -123,5 +122,3 @@ static inline sm_protocol sm_protocol_default(void) {
         .pass = SM_PASS_STEP,
     };
 }
-
-#endif

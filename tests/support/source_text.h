@@ -1,6 +1,5 @@
 // source_text.h: a megabyte of real text for tests: the program's embedded files, in a row; and whether ids are a text's.
-#ifndef STEPMARK_TESTS_SOURCE_TEXT_H
-#define STEPMARK_TESTS_SOURCE_TEXT_H
+#pragma once
 
 #include "embedded.h"
 #include "src/tokenizer/tokenizer.h"
@@ -34,5 +33,3 @@ static inline bool are_ids_of(const sm_tokenizer *t, const sm_ids *ids, const ui
     }
     return at == n;
 }
-
-#endif

@@ -1,7 +1,6 @@
 // temp_folder.h: for tests that write files: a separate folder, removed at their end; functions that make and read
 // files in one call; and the check that a call failed as it should.
-#ifndef STEPMARK_TESTS_TEMP_FOLDER_H
-#define STEPMARK_TESTS_TEMP_FOLDER_H
+#pragma once
 
 #include <dirent.h>
 #include <limits.h>
@@ -120,5 +119,3 @@ static inline void expect_failure(const char *label, sm_status status, sm_status
     }
     FAIL_IF(strchr(sm_error_message(), '\n') != NULL, "%s: the message is not one line: %s", label, sm_error_message());
 }
-
-#endif

@@ -1,6 +1,5 @@
 // terminal.h: for tests of the display: a terminal of a given width, and its contents.
-#ifndef STEPMARK_TESTS_TERMINAL_H
-#define STEPMARK_TESTS_TERMINAL_H
+#pragma once
 
 #include <fcntl.h>
 #include <sys/ioctl.h>
@@ -107,5 +106,3 @@ static inline const char *too_wide(const char *text, int n_columns) {
     }
     return NULL;
 }
-
-#endif

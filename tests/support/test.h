@@ -6,8 +6,7 @@
 // What is done before the first test and after the last is, with temp_folder.h, the test's folder, or what AROUND_ALL
 // says. main is here, unless a program defines OWN_MAIN. ONLY='what_*' build/release/tests/test_NAME runs those whose
 // names match. The headers of C that most tests need come with it, and it comes with most headers of this folder.
-#ifndef STEPMARK_TESTS_TEST_H
-#define STEPMARK_TESTS_TEST_H
+#pragma once
 
 #include <math.h>
 #include <setjmp.h>
@@ -118,5 +117,3 @@ static inline void shell(const char *command) { FAIL_IF(system(command) != 0, "f
 static inline void ok(sm_status status) { FAIL_IF(status != SM_OK, "%s", sm_error_message()); }
 
 __attribute__((constructor)) static void choose_tests(void) { cmocka_set_test_filter(getenv("ONLY")); }
-
-#endif

@@ -1,6 +1,5 @@
 // training_curve.h: for tests that train `tiny` on real text in a number format, with losses next to f32's.
-#ifndef STEPMARK_TESTS_TRAINING_CURVE_H
-#define STEPMARK_TESTS_TRAINING_CURVE_H
+#pragma once
 
 #include "src/data/tokens.h"
 #include "tests/support/session.h"
@@ -77,5 +76,3 @@ static inline void compare_curves(const char *what, const double wide[N_STEPS], 
     assert_true(fabs(narrow_end - wide_end) / wide_end < 0.01);
     assert_true(memcmp(wide, narrow, N_STEPS * sizeof *wide) != 0); // it was not f32 by mistake
 }
-
-#endif

@@ -1,6 +1,5 @@
 // training_runs.h: run folders made by hand: run.json and log.jsonl as a training writes them, with known step times.
-#ifndef STEPMARK_TESTS_TRAINING_RUNS_H
-#define STEPMARK_TESTS_TRAINING_RUNS_H
+#pragma once
 
 #include <jansson.h>
 
@@ -127,5 +126,3 @@ static inline char *make_run(const made_run *run) {
     complete_run(folder);
     return folder;
 }
-
-#endif

@@ -1,6 +1,5 @@
 // whole.h: how much of a test runs, where it takes long.
-#ifndef STEPMARK_TESTS_WHOLE_H
-#define STEPMARK_TESTS_WHOLE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -16,5 +15,3 @@ static inline bool repeats_paths(void) {
     return true;
 #endif
 }
-
-#endif

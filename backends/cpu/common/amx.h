@@ -1,7 +1,6 @@
 // amx.h: AMX's tile registers (Intel, "Intel 64 and IA-32 Architectures Software Developer's Manual", volume 1,
 // chapter 18): eight of 16 rows of 64 bytes.
-#ifndef STEPMARK_BACKENDS_CPU_COMMON_AMX_H
-#define STEPMARK_BACKENDS_CPU_COMMON_AMX_H
+#pragma once
 
 #include <immintrin.h>
 #include <stdint.h>
@@ -21,5 +20,3 @@ static inline void cpu_amx_begin(void) {
 }
 
 static inline void cpu_amx_end(void) { _tile_release(); }
-
-#endif

@@ -1,7 +1,6 @@
 // ask.h: prefetches cache lines, a few at a time between arithmetic, so that neither waits for the other. (A processor
 // tracks few pending lines and stalls if many are requested at once.)
-#ifndef STEPMARK_BACKENDS_CPU_COMMON_ASK_H
-#define STEPMARK_BACKENDS_CPU_COMMON_ASK_H
+#pragma once
 
 #include "backends/cpu/common/product.h"
 
@@ -76,5 +75,3 @@ static inline void cpu_ask(cpu_asking *asking) {
     cpu_ask_to_write(&asking->result);
     cpu_ask_to_write(&asking->beside);
 }
-
-#endif

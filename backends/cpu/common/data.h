@@ -3,8 +3,7 @@
 //
 // Arithmetic is always float: reading an element widens it, storing rounds to nearest even; for float both do nothing.
 // Parameters, their gradients, statistics and losses are always float.
-#ifndef STEPMARK_BACKENDS_CPU_COMMON_DATA_H
-#define STEPMARK_BACKENDS_CPU_COMMON_DATA_H
+#pragma once
 
 #include <stdint.h>
 #include <string.h>
@@ -166,5 +165,3 @@ static inline void cpu_ask_for_block(const cpu_data *block) {
         __builtin_prefetch(block + i, 0, 3);
     }
 }
-
-#endif

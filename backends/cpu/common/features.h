@@ -9,8 +9,7 @@
 //     CPU_SME           products are sums of outer products in SME's ZA (common/sme.h)
 //     CPU_SCALAR        there are no vectors: tiles of products are cut for registers of one float
 //     CPU_OWN_PRODUCTS  our own products of floats are the default, else BLAS's
-#ifndef STEPMARK_BACKENDS_CPU_COMMON_FEATURES_H
-#define STEPMARK_BACKENDS_CPU_COMMON_FEATURES_H
+#pragma once
 
 #if !defined(CPU_SME)
 #define CPU_SME 0
@@ -76,6 +75,4 @@
 #include <emmintrin.h> // compiled in a tenth of the time
 #elif defined(__aarch64__)
 #include <arm_neon.h>
-#endif
-
 #endif

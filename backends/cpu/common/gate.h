@@ -2,8 +2,7 @@
 //
 // They are written with vectors. From loops, compilers make two instructions or more for a bound that lets NaN pass,
 // and do not use the processor's approximate inverse.
-#ifndef STEPMARK_BACKENDS_CPU_COMMON_GATE_H
-#define STEPMARK_BACKENDS_CPU_COMMON_GATE_H
+#pragma once
 
 #include <stdint.h>
 #include <string.h>
@@ -190,5 +189,3 @@ CPU_ALWAYS_INLINE void cpu_activation_slope_row(sm_activation activation, const 
     default: break;
     }
 }
-
-#endif

@@ -3,8 +3,7 @@
 //   matmul_forward          y  = x W        a = x,   b = W
 //   matmul_backward_input   dx = dy W^T     a = dy,  b = W^T
 //   matmul_backward_weight  dW = x^T dy     a = x^T, b = dy;  of a transposed W: dy^T x
-#ifndef STEPMARK_BACKENDS_CPU_COMMON_GEOMETRY_H
-#define STEPMARK_BACKENDS_CPU_COMMON_GEOMETRY_H
+#pragma once
 
 #include "backends/host/memory.h"
 
@@ -40,5 +39,3 @@ static inline cpu_geometry cpu_geometry_of(const host_op *op) {
     g.b_col = w_is_kn ? 1 : g.k;
     return g;
 }
-
-#endif

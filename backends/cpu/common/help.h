@@ -6,8 +6,7 @@
 // sums do not depend on the thread. Two threads are equally fast, and do not help each other. Each time that all threads
 // meet, all wait for the one that is slowest just then: so they meet only before something is read that others wrote.
 // Panels of a slice of k add to those of the one before: they wait for these alone, which a helper may still compute.
-#ifndef STEPMARK_BACKENDS_CPU_COMMON_HELP_H
-#define STEPMARK_BACKENDS_CPU_COMMON_HELP_H
+#pragma once
 
 #include "backends/cpu/common/kernel.h"
 
@@ -44,5 +43,3 @@ static inline void cpu_end_panel(const cpu_team *team, int thread, int64_t round
 static inline int64_t cpu_take_packing(const cpu_team *team, int grid_col, int64_t round, int64_t n_parts) {
     return cpu_pool_take(team->pool, grid_col, 2 * round, n_parts, 0);
 }
-
-#endif

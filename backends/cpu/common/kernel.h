@@ -11,8 +11,7 @@
 // and may run on another thread (threads/pool.h). The optional `finish` is called likewise when all parts are done, and
 // then the next op. Parts may wait for one another (cpu_meet) only if `meets` in the table says so. A kernel allocates
 // nothing.
-#ifndef STEPMARK_BACKENDS_CPU_COMMON_KERNEL_H
-#define STEPMARK_BACKENDS_CPU_COMMON_KERNEL_H
+#pragma once
 
 #include "backends/host/memory.h"
 
@@ -253,5 +252,3 @@ static inline void cpu_add_partials(const cpu_team *team, int64_t offset_elems, 
         }
     }
 }
-
-#endif

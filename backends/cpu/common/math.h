@@ -1,7 +1,6 @@
 // math.h: exp as straight-line code that compilers vectorise, and Philox a row at a time. (GELU and similar functions:
 // common/gate.h.) NaN stays NaN everywhere: a wrong loss must show.
-#ifndef STEPMARK_BACKENDS_CPU_COMMON_MATH_H
-#define STEPMARK_BACKENDS_CPU_COMMON_MATH_H
+#pragma once
 
 #include <math.h>
 #include <stdint.h>
@@ -174,5 +173,3 @@ static inline void cpu_dropout_factors(const cpu_dropout_rule *rule, uint64_t fi
         skip = 0;
     }
 }
-
-#endif

@@ -1,6 +1,5 @@
 // product.h: matmuls: by our own packed kernels, or by BLAS.
-#ifndef STEPMARK_BACKENDS_CPU_COMMON_PRODUCT_H
-#define STEPMARK_BACKENDS_CPU_COMMON_PRODUCT_H
+#pragma once
 
 #include "backends/cpu/common/kernel.h"
 
@@ -34,5 +33,3 @@ void BASE_ISA(cpu_multiply_blas)(const cpu_product *p, const cpu_team *team);
 
 // For float data, the epilogue of a finished part of c: bias, act, pre.
 void BASE_ISA(cpu_finish_product)(const cpu_product *p, cpu_range rows, cpu_range cols);
-
-#endif

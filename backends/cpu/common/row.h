@@ -1,6 +1,5 @@
 // row.h: operations on rows that several kinds of op share.
-#ifndef STEPMARK_BACKENDS_CPU_COMMON_ROW_H
-#define STEPMARK_BACKENDS_CPU_COMMON_ROW_H
+#pragma once
 
 #include <stdint.h>
 
@@ -55,5 +54,3 @@ static inline void cpu_add_rows(const cpu_data *a, const cpu_data *b, int64_t n,
     }
     cpu_store_gathered(sum, n, to);
 }
-
-#endif

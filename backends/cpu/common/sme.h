@@ -10,8 +10,7 @@
 //
 // Streaming mode is entered and left here, and by inline assembly as a whole: in it a processor need not have the
 // instructions that a compiler could place between these. Any GCC whose assembler knows SME compiles them.
-#ifndef STEPMARK_BACKENDS_CPU_COMMON_SME_H
-#define STEPMARK_BACKENDS_CPU_COMMON_SME_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -96,5 +95,3 @@ static inline void cpu_sme_tile(int64_t steps, const void *a, const void *b, flo
         : [steps] "r"(steps), [a] "r"(a), [b] "r"(b), [c] "r"(c), [ld_bytes] "r"(ld_bytes), [n_added] "r"(n_added)
         : CPU_SME_CLOBBERS, "x9", "x10", "x11", "x12", "x13", "x14", "x15", "x16", "x17");
 }
-
-#endif

@@ -1,6 +1,5 @@
 // tile_size.h: the tile of a product in vector registers: CPU_PRODUCT_ROWS x CPU_PRODUCT_COLS of the result.
-#ifndef STEPMARK_BACKENDS_CPU_COMMON_TILE_SIZE_H
-#define STEPMARK_BACKENDS_CPU_COMMON_TILE_SIZE_H
+#pragma once
 
 #include "backends/cpu/common/vector.h"
 
@@ -53,6 +52,4 @@ cpu_multiply_by_lanes(int n_vectors, const float *factors, const cpu_tile_vector
         }
     }
 }
-#endif
-
 #endif

@@ -7,8 +7,7 @@
 //     b0 b1 b2 b3   ->   c0 d0 c1 d1  c2 d2 c3 d3   ->   a1 b1 c1 d1
 //     c0 c1 c2 c3                                        a2 b2 c2 d2
 //     d0 d1 d2 d3                                        a3 b3 c3 d3
-#ifndef STEPMARK_BACKENDS_CPU_COMMON_TRANSPOSE_H
-#define STEPMARK_BACKENDS_CPU_COMMON_TRANSPOSE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -102,5 +101,3 @@ static inline void cpu_transpose(const float *from, int64_t ld, float *to, int64
 #undef FIRST_LANE
 #undef SECOND_LANE
 #undef EACH_LANE
-
-#endif

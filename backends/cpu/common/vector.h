@@ -1,6 +1,5 @@
 // vector.h: the compiler's vector types with the instruction set's width, at any float address.
-#ifndef STEPMARK_BACKENDS_CPU_COMMON_VECTOR_H
-#define STEPMARK_BACKENDS_CPU_COMMON_VECTOR_H
+#pragma once
 
 #include <stdint.h>
 
@@ -63,5 +62,3 @@ static inline cpu_vector cpu_look_up(const float table[16], cpu_int_vector i) {
     return found;
 #endif
 }
-
-#endif

@@ -3,8 +3,7 @@
 //
 // Rows are shared out over the threads. A row fits in the first-level cache, so the passes over it (mean, variance,
 // result) read memory once.
-#ifndef STEPMARK_BACKENDS_CPU_KERNELS_NORM_H
-#define STEPMARK_BACKENDS_CPU_KERNELS_NORM_H
+#pragma once
 
 #include <math.h>
 
@@ -165,5 +164,3 @@ static inline void cpu_norm_backward(const cpu_norm_gradient *g, cpu_norm_backwa
     }
     cpu_end_streams();
 }
-
-#endif

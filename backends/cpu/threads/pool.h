@@ -8,8 +8,7 @@
 //
 // Waiting threads spin, since waits are short. If threads lose their processors to others, waiting threads soon sleep:
 // the saved time is of use later, and to the others.
-#ifndef STEPMARK_BACKENDS_CPU_THREADS_POOL_H
-#define STEPMARK_BACKENDS_CPU_THREADS_POOL_H
+#pragma once
 
 #include "backends/cpu/threads/topology.h"
 
@@ -51,5 +50,3 @@ void cpu_pool_await_units(cpu_pool *pool, int list, int64_t round, int64_t n);
 
 // The time for which this thread has waited for others within parts so far.
 int64_t cpu_pool_met_ns(void);
-
-#endif

@@ -5,8 +5,7 @@
 //   - there are exactly as many threads as the process has cores: nothing is left to choose.
 // Fewer threads without a mask stay free, since the scheduler knows which cores are idle. So do more threads than
 // cores, within the mask if there is one. If OMP_PROC_BIND is set, they are bound as OpenMP would bind its own.
-#ifndef STEPMARK_BACKENDS_CPU_THREADS_TOPOLOGY_H
-#define STEPMARK_BACKENDS_CPU_THREADS_TOPOLOGY_H
+#pragma once
 
 #include "status.h"
 
@@ -53,5 +52,3 @@ void cpu_binding_check(const cpu_binding *binding, char *text, size_t size_bytes
 // thread that continues with other work calls cpu_unbind_thread.
 void cpu_bind_thread(const cpu_binding *binding, int thread);
 void cpu_unbind_thread(void);
-
-#endif

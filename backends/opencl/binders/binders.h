@@ -6,8 +6,7 @@
 //   product.c    describes products and attention to the family
 //   choice.c     which of a family's ways computes a product
 //   own.c        a user's kernels in the place of these
-#ifndef STEPMARK_BACKENDS_OPENCL_BINDERS_BINDERS_H
-#define STEPMARK_BACKENDS_OPENCL_BINDERS_BINDERS_H
+#pragma once
 
 #include "backends/opencl/binders/family.h"
 
@@ -63,5 +62,3 @@ void opencl_bind_adafactor_vector(opencl_binder *b);
 void opencl_bind_grad_clip(opencl_binder *b);
 void opencl_bind_scaler_update(opencl_binder *b);
 void opencl_bind_grad_sqnorm(opencl_binder *b);
-
-#endif

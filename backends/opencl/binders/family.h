@@ -4,8 +4,7 @@
 //
 // Families are a layer above binders: each is a constant opencl_family, and the device layer passes the suitable one
 // down (opencl_set_family).
-#ifndef STEPMARK_BACKENDS_OPENCL_BINDERS_FAMILY_H
-#define STEPMARK_BACKENDS_OPENCL_BINDERS_FAMILY_H
+#pragma once
 
 #include "backends/opencl/launch/launch.h"
 
@@ -149,5 +148,3 @@ void opencl_arg_attention(opencl_binder *b, const opencl_attention *a, int part)
 static inline const char *opencl_documents_option(const opencl_attention *a) {
     return a->starts == SM_NO_TENSOR ? "" : " -DDOCUMENTS=1";
 }
-
-#endif

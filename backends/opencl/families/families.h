@@ -5,8 +5,7 @@
 //   registers.c  processors, and all else: tiles in vector registers
 //
 //   try_attention.c  tries attention by matrix units
-#ifndef STEPMARK_BACKENDS_OPENCL_FAMILIES_FAMILIES_H
-#define STEPMARK_BACKENDS_OPENCL_FAMILIES_FAMILIES_H
+#pragma once
 
 #include "backends/opencl/binders/family.h"
 
@@ -39,5 +38,3 @@ void opencl_try_attention(opencl_device *device, sm_dtype dtype, int HS, opencl_
                           char *trouble, size_t size_bytes);
 
 cl_mem opencl_make_buffer(opencl_device *d, size_t n_bytes, const void *from); // NULL: it could not be made
-
-#endif

@@ -4,8 +4,7 @@
 //   launch.c     begins a launch, ends it with its size
 //   arguments.c  tensors, scratch and numbers
 //   rows.c       programs by the shape of rows, sums over rows in strips
-#ifndef STEPMARK_BACKENDS_OPENCL_LAUNCH_LAUNCH_H
-#define STEPMARK_BACKENDS_OPENCL_LAUNCH_LAUNCH_H
+#pragma once
 
 #include "backends/opencl/memory/memory.h"
 
@@ -155,5 +154,3 @@ int64_t opencl_strip_rows(int64_t N, int64_t n_strips);
 void opencl_sum_rows(opencl_binder *b, int rows, int to, bool add);
 int64_t opencl_sum_rows_elems(const opencl_device *device, const sm_plan *plan, int rows); // of scratch
 void opencl_sum_strips(opencl_binder *b, int64_t offset_elems, int64_t n_strips, int64_t C, int to, bool add);
-
-#endif

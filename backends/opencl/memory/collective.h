@@ -1,6 +1,5 @@
 // collective.h: what collective.c shares with the two ways to exchange: by_nccl.c and by_links.c.
-#ifndef STEPMARK_BACKENDS_OPENCL_MEMORY_COLLECTIVE_H
-#define STEPMARK_BACKENDS_OPENCL_MEMORY_COLLECTIVE_H
+#pragma once
 
 #include "backends/opencl/memory/memory.h"
 #include "shard.h"
@@ -46,5 +45,3 @@ sm_status opencl_finish_collective(sm_executable *executable, void *ticket); // 
 static inline size_t opencl_elem_bytes_of(const opencl_executable *e, const opencl_collective *c) {
     return c->bucket >= 0 ? sizeof(uint16_t) : sm_dtype_size(e->base.plan->tensors[c->what.tensor].dtype);
 }
-
-#endif

@@ -6,8 +6,7 @@
 //   by_nccl.c     by NCCL
 //   by_links.c    by the cards' own links, with the driver alone
 //   wait.c    waits that end at a deadline
-#ifndef STEPMARK_BACKENDS_OPENCL_MEMORY_MEMORY_H
-#define STEPMARK_BACKENDS_OPENCL_MEMORY_MEMORY_H
+#pragma once
 
 #include "backends/opencl/peers/peers.h"
 
@@ -153,5 +152,3 @@ void opencl_keep_executable(opencl_executable *e);
 void opencl_keep_device(opencl_device *device);
 // Frees what was kept of that device; SM_ERR_TIMEOUT if it is still lost.
 sm_status opencl_reclaim(const opencl_facts *facts, const char *device_id);
-
-#endif

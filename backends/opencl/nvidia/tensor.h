@@ -6,8 +6,7 @@
 //   sizes.c             sizes of attention's kernels
 //   tensor_map.c        describes matrices to a card's TMA
 //   retarget.c          makes PTX of another target of what was built
-#ifndef STEPMARK_BACKENDS_OPENCL_NVIDIA_TENSOR_H
-#define STEPMARK_BACKENDS_OPENCL_NVIDIA_TENSOR_H
+#pragma once
 
 #include "backends/opencl/families/families.h"
 
@@ -108,5 +107,3 @@ opencl_tensor_map opencl_map_rows(sm_dtype dtype, int64_t B, int64_t T, int64_t 
 // PTX with its hidden instructions enabled, for the architecture-specific variant of its target. The caller frees it;
 // NULL if the text is not PTX, or there is no memory.
 char *opencl_retarget(const unsigned char *ptx, size_t size_bytes, size_t *new_bytes);
-
-#endif

@@ -1,7 +1,6 @@
 // cuda.h: the functions of CUDA's driver (libcuda.so.1) that move memory and order streams, with own declarations and
 // loaded at run time: neither its headers nor its toolkit are needed. AMD's HIP has a function for each.
-#ifndef STEPMARK_BACKENDS_OPENCL_PEERS_CUDA_H
-#define STEPMARK_BACKENDS_OPENCL_PEERS_CUDA_H
+#pragma once
 
 #include "status.h"
 
@@ -94,5 +93,3 @@ sm_status cuda_load(void);
 
 // "DEVICE: DOING: CUDA_ERROR_NAME (code)", unless the code is CUDA_SUCCESS. SM_ERR_OOM for missing memory.
 sm_status cuda_check(const char *device_id, const char *doing, int code);
-
-#endif

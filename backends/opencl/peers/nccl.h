@@ -1,7 +1,6 @@
 // nccl.h: the functions of NCCL, loaded at run time with own declarations. AMD's RCCL has the same functions with the
 // same numbers, on HIP's streams.
-#ifndef STEPMARK_BACKENDS_OPENCL_PEERS_NCCL_H
-#define STEPMARK_BACKENDS_OPENCL_PEERS_NCCL_H
+#pragma once
 
 #include "backends/opencl/peers/cuda.h"
 
@@ -53,5 +52,3 @@ void nccl_describe(char *text, size_t size_bytes);
 
 // "DEVICE: DOING: NCCL: ...", unless the code is NCCL_SUCCESS.
 sm_status nccl_check(const char *device_id, const char *doing, int code);
-
-#endif

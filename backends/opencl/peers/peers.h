@@ -10,8 +10,7 @@
 //
 // An OpenCL kernel cannot read CUDA's memory by its address, as the two have address spaces of their own. But NVIDIA's
 // OpenCL imports memory by a file descriptor (cl_khr_external_memory_opaque_fd), as graphics libraries do.
-#ifndef STEPMARK_BACKENDS_OPENCL_PEERS_PEERS_H
-#define STEPMARK_BACKENDS_OPENCL_PEERS_PEERS_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -148,5 +147,3 @@ typedef struct {
 sm_status opencl_choose_order(opencl_device *device);
 sm_status opencl_mark(opencl_device *device, opencl_point *point); // all that was enqueued so far
 sm_status opencl_wait_in_stream(opencl_device *device, opencl_point *point);
-
-#endif

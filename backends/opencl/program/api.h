@@ -1,7 +1,6 @@
 // api.h: the OpenCL functions of the backend, loaded from the ICD loader at run time: without a loader the program
 // works, and its OpenCL device has a reason.
-#ifndef STEPMARK_BACKENDS_OPENCL_PROGRAM_API_H
-#define STEPMARK_BACKENDS_OPENCL_PROGRAM_API_H
+#pragma once
 
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
@@ -107,5 +106,3 @@ static inline void opencl_release_context(cl_context context) {
         opencl.clReleaseContext(context);
     }
 }
-
-#endif

@@ -5,8 +5,7 @@
 //   platform.c  devices and their facts
 //   program.c   programs: of the device's list, from the cache, or from source
 //   cache.c     keeps what was built on disk
-#ifndef STEPMARK_BACKENDS_OPENCL_PROGRAM_PROGRAM_H
-#define STEPMARK_BACKENDS_OPENCL_PROGRAM_PROGRAM_H
+#pragma once
 
 #include <jansson.h>
 
@@ -186,5 +185,3 @@ void opencl_want(opencl_wanted *wanted, const char *stem, const char *options);
 sm_status opencl_cache_load(const char *key, unsigned char **binary, size_t *size_bytes);
 // Best effort: failing to write the cache is not an error.
 void opencl_cache_store(const char *key, const unsigned char *binary, size_t size_bytes);
-
-#endif

@@ -5,8 +5,7 @@
 //   probe.c      tries it
 //   products.c   the families: products
 //   attention.c  attention
-#ifndef STEPMARK_BACKENDS_OPENCL_UNITS_UNITS_H
-#define STEPMARK_BACKENDS_OPENCL_UNITS_UNITS_H
+#pragma once
 
 #include "backends/opencl/families/families.h"
 
@@ -111,5 +110,3 @@ sm_status units_find_attention(opencl_device *device, const void *format, const 
 void units_list_attention(const opencl_facts *facts, units_format format);
 void units_attention(opencl_binder *b, const opencl_attention *attention);
 size_t units_attention_scratch_elems(const opencl_facts *facts, const sm_plan *plan, const opencl_attention *attention);
-
-#endif

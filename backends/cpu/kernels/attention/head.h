@@ -3,8 +3,7 @@
 //
 // Rows of a head lie far apart in qkv, which strikes the same few cache sets over and over, and may be bf16: so
 // they are copied to scratch, as float. Tiles are padded with zeros to TILE rows of whole vectors.
-#ifndef STEPMARK_BACKENDS_CPU_KERNELS_ATTENTION_HEAD_H
-#define STEPMARK_BACKENDS_CPU_KERNELS_ATTENTION_HEAD_H
+#pragma once
 
 #include <math.h>
 
@@ -158,5 +157,3 @@ static inline void pace_fetching(cpu_fetching *f, const head *h, int64_t n_times
     f->row_bytes = h->HS * (int64_t)sizeof(cpu_data);
     f->n_times = n_times;
 }
-
-#endif

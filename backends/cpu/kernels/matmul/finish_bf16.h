@@ -1,7 +1,6 @@
 // finish_bf16.h: what is done to the sums of a product of bf16 data before they are rounded: bias, GELU, its
 // derivative.
-#ifndef STEPMARK_BACKENDS_CPU_KERNELS_MATMUL_FINISH_BF16_H
-#define STEPMARK_BACKENDS_CPU_KERNELS_MATMUL_FINISH_BF16_H
+#pragma once
 
 #include "backends/cpu/common/gate.h"
 #include "backends/cpu/common/product.h"
@@ -27,5 +26,3 @@ static inline void cpu_finish_row(const cpu_product *p, int64_t at, int64_t col,
         cpu_round_row(room, n, p->act + at);
     }
 }
-
-#endif

@@ -9,8 +9,7 @@
 //     across      pairs woven, transposed    pairs of k woven
 //
 // Packed data lies step by step of 32 k, and in each step the registers of the panel lie next to each other.
-#ifndef STEPMARK_BACKENDS_CPU_KERNELS_MATMUL_PACK_AMX_H
-#define STEPMARK_BACKENDS_CPU_KERNELS_MATMUL_PACK_AMX_H
+#pragma once
 
 #include <immintrin.h>
 
@@ -156,5 +155,3 @@ static inline void cpu_pack_rest(cpu_packing *p) {
         cpu_pack_register(p);
     }
 }
-
-#endif

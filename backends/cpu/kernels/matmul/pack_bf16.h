@@ -9,8 +9,7 @@
 //     transposed in registers
 //
 // A panel is `width` packed elements of each k, or pair of them. Elements beyond the operand are zero.
-#ifndef STEPMARK_BACKENDS_CPU_KERNELS_MATMUL_PACK_BF16_H
-#define STEPMARK_BACKENDS_CPU_KERNELS_MATMUL_PACK_BF16_H
+#pragma once
 
 #include "backends/cpu/common/data.h"
 #include "backends/cpu/common/transpose.h"
@@ -124,5 +123,3 @@ static inline void cpu_pack_rows(const cpu_data *from, int64_t ld, int64_t n, in
         }
     }
 }
-
-#endif

@@ -1,7 +1,6 @@
 // tile.h: products of tiles that lie in the first- and second-level cache: the inner loops of flash
 // attention. Written with the compiler's vector types, of the width of the instruction set.
-#ifndef STEPMARK_BACKENDS_CPU_KERNELS_MATMUL_TILE_H
-#define STEPMARK_BACKENDS_CPU_KERNELS_MATMUL_TILE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -119,5 +118,3 @@ static inline __attribute__((always_inline)) void cpu_tile_rows(int64_t n_vector
         cpu_tile_block(1, k, a, b, ldb, add, c, ldc);
     }
 }
-
-#endif

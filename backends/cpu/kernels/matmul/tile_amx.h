@@ -9,8 +9,7 @@
 //
 // A panel of b stays in the first-level cache while all panels of a pass by: those are loaded with the hint that they
 // are not used soon, and so do not drive it out.
-#ifndef STEPMARK_BACKENDS_CPU_KERNELS_MATMUL_TILE_AMX_H
-#define STEPMARK_BACKENDS_CPU_KERNELS_MATMUL_TILE_AMX_H
+#pragma once
 
 #include "backends/cpu/common/amx.h"
 #include "backends/cpu/kernels/matmul/pack_amx.h"
@@ -96,5 +95,3 @@ static inline __attribute__((always_inline)) void cpu_product_tile(int64_t n_ste
     }
     cpu_store_sums(to);
 }
-
-#endif

@@ -3,8 +3,7 @@
 //
 // The tile is CPU_PRODUCT_ROWS x CPU_PRODUCT_COLS of the result; its sums stay in registers while k runs. A panel of
 // a: for each packed step of k, CPU_PRODUCT_ROWS elements; a panel of b: CPU_PRODUCT_COLS.
-#ifndef STEPMARK_BACKENDS_CPU_KERNELS_MATMUL_TILE_BF16_H
-#define STEPMARK_BACKENDS_CPU_KERNELS_MATMUL_TILE_BF16_H
+#pragma once
 
 #include "backends/cpu/common/ask.h"
 #include "backends/cpu/kernels/matmul/pack_bf16.h"
@@ -151,5 +150,4 @@ CPU_ALONE cpu_product_tile(int64_t steps, cpu_product_a a, const cpu_packed *res
     }
 }
 
-#endif
 #endif

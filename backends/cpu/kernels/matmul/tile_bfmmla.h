@@ -6,8 +6,7 @@
 //
 // So both operands are packed alike: for each four of k, line by line, these four side by side. Missing elements
 // are zero. A cpu_packed is a pair of a line's elements, of which a step has two.
-#ifndef STEPMARK_BACKENDS_CPU_KERNELS_MATMUL_TILE_BFMMLA_H
-#define STEPMARK_BACKENDS_CPU_KERNELS_MATMUL_TILE_BFMMLA_H
+#pragma once
 
 #include "backends/cpu/common/ask.h"
 #include "backends/cpu/common/tile_size.h"
@@ -166,5 +165,3 @@ CPU_ALONE cpu_product_tile(int64_t pairs, cpu_product_a a, const cpu_packed *res
         }
     }
 }
-
-#endif

@@ -1,7 +1,6 @@
 // tile_f32.h: the tile of float products: CPU_PRODUCT_ROWS x CPU_PRODUCT_COLS of the result, whose sums stay in
 // registers while k runs. During its arithmetic it packs what later tiles will read, and asks for their memory.
-#ifndef STEPMARK_BACKENDS_CPU_KERNELS_MATMUL_TILE_F32_H
-#define STEPMARK_BACKENDS_CPU_KERNELS_MATMUL_TILE_F32_H
+#pragma once
 
 #include "backends/cpu/common/ask.h"
 #include "backends/cpu/common/tile_size.h"
@@ -264,5 +263,3 @@ static void cpu_tile_at_edge(cpu_tile whole, int64_t k, cpu_a_rows a, const floa
         }
     }
 }
-
-#endif

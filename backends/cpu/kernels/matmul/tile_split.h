@@ -6,8 +6,7 @@
 //
 //     a     large   large   medium  medium  small   large
 //     b     small   medium  medium  large   large   large
-#ifndef STEPMARK_BACKENDS_CPU_KERNELS_MATMUL_TILE_SPLIT_H
-#define STEPMARK_BACKENDS_CPU_KERNELS_MATMUL_TILE_SPLIT_H
+#pragma once
 
 #include "backends/cpu/common/amx.h"
 #include "backends/cpu/common/ask.h"
@@ -226,5 +225,3 @@ static inline __attribute__((always_inline)) void cpu_split_tile(int64_t n_steps
 #undef NEXT_A
 #undef NEXT_B
 }
-
-#endif
