@@ -555,6 +555,12 @@ SHARED_OP(SM_OP_PROCESS_SUM, process_sum, SM_NO_OPERAND,
    "x = x of process 0 + x of process 1 + ... + x of process N-1, at once",
    "squares of the slices' norms add up to that of the whole")
     OUT(x, "(n)", REAL, SM_UPDATES, 0) END
+
+SHARED_OP(SM_OP_PROCESS_MAX, process_max, SM_NO_OPERAND,
+   NO_WORK, KEPT, HAS(n_processes),
+   "x = the largest of x of process 0, ... x of process N-1, at once",
+   "a tensor's scale in 8 bits is by the largest number of all processes, and the same for all")
+    OUT(x, "(n)", REAL, SM_UPDATES, 0) END
 #endif
 
 // Made by rewrites, each equal to the composition it replaces.

@@ -112,7 +112,10 @@ sm_status sm_comm_barrier(sm_comm *comm) {
     return sm_comm_gather(comm, &none, sizeof none, all);
 }
 
-sm_status sm_comm_sum(sm_comm *comm, double *values, int n) {
+static double sum_of(double a, double b) { return a + b; }
+static double larger_of(double a, double b) { return a > b || a != a ? a : b; } // NaN stays NaN
+
+static sm_status combine(sm_comm *comm, double *values, int n, double (*of_two)(double a, double b)) {
     if (is_alone(comm)) {
         return SM_OK;
     }
@@ -121,11 +124,15 @@ sm_status sm_comm_sum(sm_comm *comm, double *values, int n) {
     for (int i = 0; i < n; i++) {
         values[i] = all[i];
         for (int rank = 1; rank < comm->size; rank++) {
-            values[i] += all[rank * n + i];
+            values[i] = of_two(values[i], all[rank * n + i]);
         }
     }
     return SM_OK;
 }
+
+sm_status sm_comm_sum(sm_comm *comm, double *values, int n) { return combine(comm, values, n, sum_of); }
+
+sm_status sm_comm_max(sm_comm *comm, double *values, int n) { return combine(comm, values, n, larger_of); }
 
 // --- how they are ----------------------------------------------------------------------------------
 

@@ -67,6 +67,9 @@ sm_status sm_comm_gather(sm_comm *comm, const void *mine, size_t size_bytes, voi
 // values[i] = the sum over the processes, in the order of ranks: the same bits for all.
 sm_status sm_comm_sum(sm_comm *comm, double *values, int n);
 
+// values[i] = the largest of the processes' values[i].
+sm_status sm_comm_max(sm_comm *comm, double *values, int n);
+
 // Gives every process the worst status of any, with the message of the lowest rank that has it, and names that rank. A
 // failure is worse than SM_ERR_INTERRUPTED, which is worse than SM_OK.
 sm_status sm_comm_agree(sm_comm *comm, sm_status status);

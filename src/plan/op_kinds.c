@@ -482,8 +482,8 @@ static double communication_bytes(const sm_plan *plan, const sm_op *op) {
     }
     return op->kind == SM_OP_ALL_REDUCE_START       ? 2 * 2 * n * others * elem_bytes
            : op->kind == SM_OP_REDUCE_SCATTER_START ? 2 * n * others * elem_bytes
-           : op->kind == SM_OP_PROCESS_SUM          ? 2 * n * (op->attr.n_processes - 1) * elem_bytes
-                                                    : 0; // a finish only waits
+           : op->kind == SM_OP_COMMUNICATION_FINISH ? 0 // it only waits
+                                                    : 2 * n * (op->attr.n_processes - 1) * elem_bytes;
 }
 
 // Tables of an embedding: of tokens, and optionally of positions.

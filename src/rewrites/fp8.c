@@ -4,7 +4,7 @@
 //   y = x W                      =>  x', x'^T = cast(x);  y = x' W' / (scale of x, scale of W)
 //   dW += x^T dy;  db += sum dy  =>  dy', dy'^T, db += cast(dy);  dW += x'^T dy' / ...
 //   dx = dy W^T                  =>  dx = dy' W'^T / ...
-//   ...                              the next step's scales, from the sizes of the last 16 steps
+//   ...                              the next step's scales, from all processes' sizes in the last 16 steps
 //
 // It is not equal: it is what the precision fp8 asks for. Activations and weights are e4m3, gradients e5m2
 // (Micikevicius et al. 2022, "FP8 formats for deep learning", section 3). The units multiply factors whose summed
@@ -121,6 +121,13 @@ static void multiply(pass *p, sm_op op) {
 }
 
 static void update(pass *p, const scaled *s) {
+    sm_op largest = sm_op_make(SM_OP_PROCESS_MAX, SM_PHASE_OPTIMIZER, -1);
+    largest.phase = SM_PHASE_COMMUNICATION;
+    largest.attr.n_processes = p->list.plan->processes.n;
+    SM_OUTPUTS(largest, process_max, s->size);
+    if (p->list.plan->processes.n > 1) {
+        sm_ops_append(&p->list, largest);
+    }
     sm_op op = sm_op_make(SM_OP_SCALE_UPDATE, SM_PHASE_OPTIMIZER, -1);
     op.phase = SM_PHASE_SCALER;
     op.attr.a = sm_dtype_format(s->dtype)->largest_finite;
@@ -130,9 +137,6 @@ static void update(pass *p, const scaled *s) {
 
 sm_status sm_rewrite_fp8(sm_plan *plan) {
     const sm_range optimizer = sm_plan_range(plan, SM_PHASE_OPTIMIZER);
-    SM_FAIL_IF(plan->processes.n > 1, SM_ERR_UNSUPPORTED,
-               "precision fp8: %d processes, and it is made for one (its scales are not exchanged); use bf16",
-               plan->processes.n);
     // The first step's scales, before a size is known: weights and activations have up to 28 then, and a gradient of
     // the mean over B T tokens a 16th of their largest number.
     SM_FREED factor *factors = sm_malloc((size_t)plan->n_tensors * sizeof *factors);

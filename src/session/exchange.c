@@ -594,21 +594,22 @@ static sm_status gather_now(sm_exchange *x, sm_executable *executable, transfer 
     return finish_two(x, executable, t, waited_ns);
 }
 
-// Sums a few numbers through the host.
-static sm_status sum_now(sm_exchange *x, sm_executable *executable, int tensor, int64_t *waited_ns) {
+// Sums a few numbers, or finds the largest of each, through the host.
+static sm_status combine_now(sm_exchange *x, sm_executable *executable, const sm_op *op, int64_t *waited_ns) {
+    const int tensor = op->out[0];
     const int n = (int)sm_tensor_elems(&x->plan->tensors[tensor]);
     SM_FREED float *values = sm_malloc((size_t)n * sizeof *values);
-    SM_FREED double *sums = sm_malloc((size_t)n * sizeof *sums);
+    SM_FREED double *combined = sm_malloc((size_t)n * sizeof *combined);
     SM_TRY(x->backend->synchronize(executable));
     SM_TRY(x->backend->download(executable, tensor, 0, n, values));
     for (int i = 0; i < n; i++) {
-        sums[i] = values[i];
+        combined[i] = values[i];
     }
     const int64_t start_ns = sm_now_ns();
-    SM_TRY(sm_comm_sum(x->comm, sums, n));
+    SM_TRY((op->kind == SM_OP_PROCESS_MAX ? sm_comm_max : sm_comm_sum)(x->comm, combined, n));
     *waited_ns += sm_now_ns() - start_ns;
     for (int i = 0; i < n; i++) {
-        values[i] = (float)sums[i];
+        values[i] = (float)combined[i];
     }
     return x->backend->upload(executable, tensor, 0, n, values);
 }
@@ -641,8 +642,8 @@ sm_status sm_exchange_run(sm_exchange *x, sm_executable *executable, int at, int
     }
     return op->kind == SM_OP_GATHER_ROWS            ? gather_now(x, executable, t, op, waited_ns)
            : op->kind == SM_OP_COMMUNICATION_FINISH ? finish_of(x, executable, op->out[0], waited_ns)
-           : op->kind == SM_OP_PROCESS_SUM
-               ? sum_now(x, executable, op->out[0], waited_ns)
+           : op->kind == SM_OP_PROCESS_SUM || op->kind == SM_OP_PROCESS_MAX
+               ? combine_now(x, executable, op, waited_ns)
                : sm_fail(SM_ERR_INTERNAL, "%s: the session has no way to do it", sm_op_name(op->kind));
 }
 

@@ -114,7 +114,8 @@ compare_with_one() {
     as one 1e-2 "$n" $(on "$1") --accum 2 --gradient-format bf16
 }
 
-# The loss scale, which halves for all where one process's gradients are not finite; narrow copies of sharded weights.
+# The loss scale, which halves for all where one process's gradients are not finite; narrow copies of sharded weights;
+# scales of fp8, by the numbers of all.
 compare_narrow() {
     for precision in fp16 bf16; do
         train one 1 $(on cpu) --precision $precision --accum 2
@@ -122,6 +123,9 @@ compare_narrow() {
         agree one many 2e-3
         as many 1e-4 2 $(on cpu) --precision $precision --shard optimizer
     done
+    train one 1 $(on reference) --precision fp8 --accum 2
+    as one 2e-3 2 $(on reference) --precision fp8
+    as one 2e-3 2 $(on reference) --precision fp8 --shard optimizer
 }
 
 # Two processes add two numbers, whoever does it and however they travel: the same bits.
