@@ -213,6 +213,7 @@ static bool makes_loop(const cli_flag *flag) {
     return flag->target == offsetof(cli_options, work.loader) ||
            flag->target == offsetof(cli_options, work.queue_depth) ||
            flag->target == offsetof(cli_options, processes.buckets) ||
+           flag->target == offsetof(cli_options, processes.shard) ||
            (flag->target == offsetof(cli_options, work.tokenizer) && cli_is_axis(flag));
 }
 
