@@ -273,8 +273,9 @@ static const char invariants[] =
     "training_config.gradients training_config.recompute training_config.dropout training_config.loss_scale "
     "training_config.optimizer training_config.schedule training_config.seed training_config.order "
     "training_config.weights training_config.data training_config.val_data training_config.documents "
-    "training_config.padding training_config.long_documents summary.steps hardware.cpu.name hardware.device.name "
-    "hardware.devices";
+    "training_config.padding training_config.long_documents training_config.own_kernels training_config.without "
+    "training_config.attention training_config.products summary.steps hardware.cpu.name "
+    "hardware.device.name hardware.devices";
 
 static void compare_work(const comparison *c, const sm_training_run *first, sm_work work) {
     static const char *const fixed[] = {"training_config.global_batch", "summary.tokens_processed_global"};

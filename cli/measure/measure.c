@@ -135,6 +135,12 @@ sm_attention cli_attention(const cli_job *job) {
     return sm_attention_resolve(job->plan.attention, job->mode, job->without);
 }
 
+void cli_append_without(const cli_job *job, char *text, size_t size_bytes) {
+    for (int i = 0; i < sm_rewrite_count() && job->mode != SM_MODE_NAIVE; i++) {
+        sm_append_part(text, size_bytes, ",", job->without >> i & 1 ? sm_rewrite_at(i)->name : "");
+    }
+}
+
 sm_plan_options cli_plan_options(const cli_job *job, size_t max_tensor_bytes) {
     const unsigned phases = sm_pass_phases(job->pass);
     sm_plan_options plan = job->plan;
@@ -189,9 +195,7 @@ sm_status cli_set_configuration(const cli_bench *bench, const cli_job *job, sm_r
         SM_ROW_TEXT(row->recompute, sm_recompute_name(cli_recompute(job)));
         SM_ROW_TEXT(row->loss_scale, cli_loss_scale(options, job->precision));
     }
-    for (int i = 0; i < sm_rewrite_count() && job->mode != SM_MODE_NAIVE; i++) {
-        sm_append_part(row->without, sizeof(row->without), ",", job->without >> i & 1 ? sm_rewrite_at(i)->name : "");
-    }
+    cli_append_without(job, row->without, sizeof(row->without));
     SM_ROW_TEXT(row->attention, sm_attention_name(cli_attention(job)));
     row->model_n_params = sm_model_n_params(c);
     sm_row_set_model(row, c);

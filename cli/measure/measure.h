@@ -41,6 +41,7 @@ sm_status cli_op_job(const cli_options *options, cli_job *job);
 // Their defaults resolved.
 sm_attention cli_attention(const cli_job *job);
 sm_recompute cli_recompute(const cli_job *job);
+void cli_append_without(const cli_job *job, char *text, size_t size_bytes); // rewrites that are left out
 
 // The plan of a job, without memory assigned, which the caller frees; and its options, of which max_tensor_bytes is one.
 sm_status cli_job_plan(const cli_job *job, size_t max_tensor_bytes, sm_plan **plan);

@@ -53,13 +53,15 @@ typedef struct {
 // run resumes, and between compared runs.
 static json_t *configuration_of(const cli_options *options, const cli_job *job, const sm_device *device) {
     const sm_model_config *c = &job->config;
+    char without[SM_ROW_TEXT_SIZE] = "";
+    cli_append_without(job, without, sizeof without);
     const char *size = options->model.weights != NULL ? options->model.weights : options->model.models.texts[0];
     json_t *model =
         sm_model_fields_to_json(c, json_pack("{s: s, s: o}", "arch", c->model->name, "size", sm_json_bytes(size)));
     (void)json_object_set_new(model, "n_params", json_integer(sm_model_n_params(c)));
     return json_pack(
         "{s: {s: s, s: s, s: s, s: s, s: s, s: s}, s: o, s: i, s: s, s: s, s: f, s: s, s: s, s: s, s: o, s: o*, s: s*, "
-        "s: s*, s: s*}",
+        "s: s*, s: s*, s: s*, s: s*, s: s*}",
         "engine", "name", "stepmark", "build_commit", sm_build.commit, "mode", sm_mode_name(job->mode), "backend",
         device->backend->name, "isa", device->info.isa, "tier", device->info.tier, "model", model, "n_threads",
         device->info.n_threads, "precision", cli_precision_name(job->precision), "recompute",
@@ -70,7 +72,10 @@ static json_t *configuration_of(const cli_options *options, const cli_job *job, 
         device->info.own_kernels[0] != '\0' ? sm_json_bytes(device->info.own_kernels) : NULL, "documents",
         options->work.documents, "padding",
         options->work.documents != NULL ? sm_padding_name(cli_padding(options)) : NULL, "long_documents",
-        options->work.documents != NULL ? sm_long_document_name((sm_long_document)options->work.long_documents) : NULL);
+        options->work.documents != NULL ? sm_long_document_name((sm_long_document)options->work.long_documents) : NULL,
+        "without", without[0] != '\0' ? without : NULL, "attention",
+        cli_attention(job) == SM_ATTENTION_NAIVE && job->mode != SM_MODE_NAIVE ? "naive" : NULL, "products",
+        options->device.openblas ? "openblas" : NULL);
 }
 
 // {max_memory_bytes: of the device's memory, else of this process; other_cpus, own_cpus, steal_share,

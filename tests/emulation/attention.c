@@ -76,8 +76,6 @@ static void backward_keys(void) {
                             GUARD, x.qkv, GUARD, x.lse, GUARD, x.rng_step, 0, x.D, GUARD, x.dqkv, GUARD);
 }
 
-// --- tensors ----------------------------------------------------------------------------------------
-
 static void *allocate(uint64_t n, size_t elem_bytes, int fill) {
     const size_t size_bytes = ((n + 2 * GUARD) * elem_bytes + 63) / 64 * 64;
     void *p = aligned_alloc(64, size_bytes);

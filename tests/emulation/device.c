@@ -111,8 +111,6 @@ CL_API_ENTRY cl_int CL_API_CALL clGetDeviceInfo(cl_device_id id, cl_device_info 
     }
 }
 
-// --- programs and kernels of ours -----------------------------------------------------------------------
-
 enum { MOST_ARGS = 32, MOST_OBJECTS = 4096, LOG_BYTES = 4096, PATH_BYTES = 512, MOST_TEXT = 1 << 20 };
 
 typedef struct {

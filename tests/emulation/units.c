@@ -74,8 +74,6 @@ uint16_t emulated_narrow(float x) { return sm_f16_round(x); }
 
 void emulated_barrier(void) { await_barrier(); }
 
-// --- waves ------------------------------------------------------------------------------------------
-
 // Joins the wave's instruction; true for the last, which carries it out before `leave`.
 static int arrive(int size, wave **of, uint64_t what) {
     wave *w = &waves[current / size];

@@ -37,6 +37,14 @@ TEST(a_training_says_what_it_checked) {
     assert_true(number_of("R/training_metrics.json", "summary.checked_ops") > 10);
 }
 
+// Runs that computed otherwise are not called comparable.
+TEST(runs_are_compared_by_how_they_computed) {
+    expect_exit(TRAIN "--steps 2 --run $T/P", 0);
+    expect_exit(TRAIN "--steps 2 --run $T/P1 --without residual_layernorm --attention naive", 0);
+    expect_run("report --check $T/P $T/P1 -o jsonl", 1, "training_config.without is", NULL);
+    assert_non_null(strstr(out, "training_config.attention is"));
+}
+
 TEST(an_unchecked_one_says_so) {
     CHECK_ALL({TRAIN "--steps 6 --run $T/U --no-checks", 0, "tok/s unchecked\n", "a second with all pauses; unchecked"},
               {"report --check $T/U", 0, "computation unchecked", ""}, {"report $T/U -o md", 0, " unchecked |", ""});
