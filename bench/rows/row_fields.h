@@ -251,7 +251,8 @@ INTEGER_IN(loop, comm_bytes, "bytes", "in a step: bytes sent to and received fro
 INTEGER_IN(loop, n_processes, "", "processes that share the step", IS(SM_IDENTITY_WORK), SOME("processes"), ABSENT("1"))
 TEXT_IN(loop, gradients, 8, "format of the gradients that they exchange; null: fp32", IS(SM_FACTOR_PRECISION),
         SOME("gradients"))
-TEXT_IN(loop, transport, SM_TEXT_SIZE * 2, "how what they exchange travels; null: a single process")
+TEXT_IN(loop, transport, SM_TEXT_SIZE * 2, "how what they exchange travels; null: a single process", IS(SM_FACTOR_MODE),
+        SOME("transport"))
 TEXT_IN(loop, devices, SM_ROW_REASON_SIZE, "device of each process, where they differ in kind or share a card; null: "
         "each has its own, all alike", IS(SM_FACTOR_DEVICE), SOME("devices"))
 TEXT_IN(loop, buckets, 32, "gradients that they exchange together: 0 (each by itself, after the backward), all (all at "

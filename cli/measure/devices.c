@@ -69,8 +69,6 @@ sm_status cli_devices(const cli_options *options) {
     return sm_record_write_all(&cli_devices_table, options->out.format, stdout, records);
 }
 
-// --- --peaks -----------------------------------------------------------------------------------------
-
 // "565 GFLOP/s": the record has the unit.
 static void show_rate(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
     const char *unit = json_string_value(sm_json_get(record, "unit"));

@@ -127,8 +127,6 @@ void cli_count_tokens(const sm_collation *c, double *real_tokens, double *attend
     }
 }
 
-// --- a trained model -------------------------------------------------------------------------------------
-
 sm_status cli_find_weights(const char *folder, char weights[PATH_MAX]) {
     char inner[PATH_MAX], path[PATH_MAX];
     bool found = false;

@@ -113,8 +113,6 @@ bool sm_op_is_update(const sm_plan *plan, const sm_op *op) {
            !is_norm;
 }
 
-// --- for builders ---------------------------------------------------------------------------------
-
 // All element-wise updates have these operands at the same indices.
 _Static_assert(SM_IN(adam, clip) == SM_IN(adamw, clip) && SM_IN(sgd, clip) == SM_IN(adamw, clip) &&
                    SM_IN(lion, clip) == SM_IN(adamw, clip) && SM_OUT(sgd, p) == SM_OUT(adamw, p) &&

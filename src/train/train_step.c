@@ -54,8 +54,6 @@ static sm_status begin(sm_train_stepper *s, sm_train_step *result) {
     return status;
 }
 
-// --- checks ------------------------------------------------------------------------------------
-
 enum { FIRST_CHECK_IN_STEPS = 10 }; // its cost, before one is known
 
 // A step that is due is drawn, so that it cannot be known.

@@ -419,8 +419,6 @@ void warp_wait(void) {
     leave(w, is_last);
 }
 
-// --- numbers ----------------------------------------------------------------------------------------
-
 uint32_t warp_pack(float low, float high, int number);
 uint32_t warp_pack_bytes(float low, float high, int is_e5m2);
 uint32_t warp_pick_bytes(uint32_t a, uint32_t b, uint32_t numbers);

@@ -233,7 +233,8 @@ TEST(a_factor_holds_those_within_it) {
 // fastest. A column that another agrees in is no difference.
 // What is null where it is not so is no column that old rows merely lack.
 TEST(a_factor_that_is_null_differs) {
-    static const char *const names[] = {"without", "own_kernels", "loop.shard", "loop.buckets", "loop.gradients"};
+    static const char *const names[] = {"without",        "own_kernels",  "loop.shard",    "loop.buckets",
+                                        "loop.gradients", "loop.devices", "loop.transport"};
     for (size_t i = 0; i < SM_COUNT(names); i++) {
         json_auto_t *a = make_row(1e6, "fused", 4);
         json_auto_t *b = make_row(1e6, "fused", 4);
