@@ -130,7 +130,7 @@ json_t *sm_fastest_sentences(const json_t *all) {
 
 // --- from which length on flash attention is faster than naive -----------------------------------------
 
-// What two rows of an op must share, but for the length: "cpu fp32 separate B=8 NH=1 HS=16".
+// The work that two rows of an op must share, but for the length: "cpu fp32 separate B=8 NH=1 HS=16".
 static void name_of_op(const json_t *row, char name[NAME_SIZE]) {
     const char *words = sm_rows_text(row, "shape");
     snprintf(name, NAME_SIZE, "%s %s %s", sm_rows_text(row, "device"), sm_rows_text(row, "precision"),

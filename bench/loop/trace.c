@@ -53,7 +53,7 @@ static void add_step(json_t *events, const sm_plan *plan, const sm_loop_step *st
     }
 }
 
-// What made a step's load, and how many were ready when it was asked for.
+// The maker of a step's load, and how many loads were ready when the step asked for it.
 static void add_load(json_t *events, const sm_loop_step *step, int64_t origin_ns) {
     const sm_load *load = &step->step.load;
     const struct {

@@ -407,7 +407,7 @@ static sm_status compare_records(const sm_stepper *s, const sm_step_record *a, c
                    (long long)s->n_steps, what);
 }
 
-// Where the tokens of all processes are gathered, this process's lie among a step's results, which were overwritten.
+// Writes this process's tokens again: where those of all processes are gathered, a step overwrote them.
 static sm_status write_own_tokens(const sm_session *session) {
     const sm_backend *backend = session->device->backend;
     const sm_plan *plan = session->plan;

@@ -116,7 +116,7 @@ void sm_row_hold_to_itself(json_t *row, char text[SM_CONTRADICTION_SIZE]);
 
 enum { SM_BLOCK_MOST_BYTES = 2500, SM_BLOCK_LINE_SIZE = 256, SM_BLOCK_WHY_SIZE = 256 };
 
-// What ran, in at most `width` characters: "AMD EPYC, 2 cores", "EPYC 9654 x96", "AMD EPYC, OpenCL", "H100 80GB HBM3".
+// The device that ran, in at most `width` characters: "AMD EPYC, 2 cores", "EPYC 9654 x96", "H100 80GB HBM3".
 void sm_block_machine(const json_t *row, int width, char *name, size_t size_bytes);
 
 // A row as a line of 80 columns. Its fields `score` and `busy` (true: others had the processors, too) are its first and

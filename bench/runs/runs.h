@@ -143,7 +143,7 @@ void sm_run_complete_text(const json_t *metrics, const char *digest, char text[S
 // The digest in such a text; false if there is none.
 bool sm_run_complete_digest(const char *text, char digest[SM_DIGEST_SIZE]);
 
-// Where a training ran, in the fields of training_metrics.json.
+// The place where a training ran, in the fields of training_metrics.json.
 
 // {environment {OMP_*, ...}, host {name, os, kernel}, hardware {cpu {...}, memory_bytes, device {...}},
 //  build {commit, dirty, compiler, flags}, scheduler {name, job_id, nodes, n_tasks, variables {SLURM_*}} or null}

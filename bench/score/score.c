@@ -10,7 +10,7 @@
 
 // --- the work ----------------------------------------------------------------------------------------
 
-// What a row of it says in the columns of its work. These and the tables below are v1 for good.
+// The columns of its work in a row. These and the tables below are v1 for good.
 static const char work[] =
     "{\"model_arch\": \"gpt2\", \"model_n_params\": 124439808, \"vocab\": 50257, \"n_ctx\": 1024, \"n_layer\": 12, "
     "\"n_head\": 12, \"n_kv_head\": 12, \"d_model\": 768, \"head_dim\": 64, \"d_ff\": 3072, \"activation\": \"gelu\", "
@@ -57,7 +57,7 @@ static const double most_of_datasheet = 1.3;  // cards have higher clocks than t
 static const double least_of_datasheet = 0.2; // of a ceiling that a card with that name measures
 static const double most_of_reference = 1.3;  // as fast as the same device
 
-// What a row lacks: the function that finds it writes it into `text`, and returns true.
+// A row's fault: the function that finds it writes it into `text`, and returns true.
 #define LACKS_IF(condition, ...)                             \
     do {                                                     \
         if (condition) {                                     \

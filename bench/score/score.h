@@ -33,7 +33,7 @@ bool sm_score_lacks(const json_t *row, const json_t *references, char text[SM_SC
 // Makes an error of each row of that name, or of a block, that lacks something; its reason says what.
 void sm_score_hold(json_t *rows, const json_t *references);
 
-// Where the fastest of some scores stands: "1/17 of 16 cores of an Intel Xeon; ten billion tokens take 442 days".
+// The standing of the fastest of some scores: "1/17 of 16 cores of an Intel Xeon; ten billion tokens take 442 days".
 void sm_score_standing(const json_t *rows, const json_t *references, char text[SM_SCORE_TEXT_SIZE]);
 
 // --- a table of scores -----------------------------------------------------------------------------
@@ -48,7 +48,7 @@ bool sm_score_has_blocks(const json_t *rows);
 // `references`: the scores that stepmark comes with, against which they are checked.
 json_t *sm_score_board(const json_t *rows, const json_t *references);
 
-// Where the user's own score stands among those of blocks, as sm_score_standing says it; "": there is none.
+// The standing of the user's own score among those of blocks, as by sm_score_standing; "": there is none.
 void sm_score_yours(const json_t *rows, const json_t *references, char text[SM_SCORE_TEXT_SIZE]);
 
 // --- what makers say -----------------------------------------------------------------------------

@@ -36,7 +36,7 @@ unsigned sm_utf8_code(const char *text, int length);
 // 2 (U+0080 to U+009F), and what turns a text's direction, 3 (U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069).
 int sm_control_length(const char *text);
 
-// Where an array holds this very value, from 1; 0: nowhere.
+// The place of this very value in an array, from 1; 0: it is not there.
 size_t sm_json_place(const json_t *array, const json_t *value);
 
 // Each value of a JSON array in turn, which the loop declares: SM_EACH(row, rows) { ... }. `break` ends it.

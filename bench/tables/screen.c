@@ -74,7 +74,7 @@ static int put_word(FILE *out, int width, int indent, int column, const char *wo
     return column + sm_text_width_of(word, length);
 }
 
-// Where a line's last column of text begins, after two spaces or more and within the line's first six tenths; 0: none.
+// The start of a line's last column of text, after two spaces or more and within the line's first six tenths; 0: none.
 static int last_column(const char *line, size_t length, int width) {
     int column = 0;
     for (size_t i = 2; i < length && sm_text_width_of(line, i) <= width * 6 / 10; i++) {

@@ -99,8 +99,8 @@ cli_command cli_command_form(cli_command command, int argc, char **argv) {
 
 // --- what a misspelt name probably meant ---------------------------------------------------------
 
-// What others (llama.cpp, nanoGPT, PyTorch, transformers) call a subcommand, flag or value of ours: the first word of
-// each entry. The first entry counts whose name exists where the word stands.
+// Words of others (llama.cpp, nanoGPT, PyTorch, transformers) for a subcommand, flag or value of ours, the first word
+// of each entry. The first entry counts whose name exists where the word stands.
 static const char also_called[] =
     "devices list info, run sweep, score bench benchmark, verify test, train fit pretrain finetune, tokenize encode, "
     "report leaderboard bundle plot show, eval perplexity ppl, generate sample infer inference chat complete, format "

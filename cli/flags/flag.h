@@ -111,7 +111,7 @@ sm_status cli_refuse_code(const cli_flag *flag);
 // Whether it is part of a configuration of `run`: `sweep` takes lists of these. Other flags apply to the whole sweep.
 bool cli_is_axis(const cli_flag *flag);
 
-// What a command line gives a flag of a configuration; NULL: nothing, or a switch.
+// The argument that a command line gives a flag of a configuration; NULL: none, or a switch.
 const char *cli_axis_text(const cli_axes *axes, const char *name);
 
 // Adds a flag of a configuration, as if the command line gave it last. `text` must outlive the axes.

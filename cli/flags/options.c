@@ -534,7 +534,7 @@ static sm_status read_with_saved(parser *p, int argc, char **argv, cli_options *
     return SM_OK;
 }
 
-// What a flag was given, other than its default; NULL: nothing.
+// The argument given to a flag, other than its default; NULL: none.
 static const char *own_text(const cli_flag *flag, const cli_options *options) {
     const char *of_axis = cli_axis_text(&options->sweep.axes, flag->name);
     const char *text = of_axis != NULL ? of_axis : options->given[flag->row];

@@ -195,7 +195,7 @@ static sm_status read_weights(const step_page *p, const double *numbers, json_t 
     return SM_OK;
 }
 
-// What the page computes its step again with: {"module" (base64), "numbers" (live.h), "dtype_at" and "optimizer_at" (of
+// The page computes its step again with {"module" (base64), "numbers" (live.h), "dtype_at" and "optimizer_at" (of
 // these, what a training in the page may change), "bf16" (a data type), "optimizers" (their names), "losses", "weights"
 // (base64 of floats: all of the parameters of a step that is shown in slices)}; {"lacks"}: why it cannot.
 static sm_status make_live(const step_page *p, const sm_plan *plan, json_t *losses, json_t **json) {
@@ -432,7 +432,7 @@ static json_t *make_kinds(const sm_plan *const *plans, const char *tier, json_t 
 
 enum { MOST_MODULE_BYTES = 1 << 22, MOST_SAID_BYTES = 1 << 14, MOST_SECONDS = 60 };
 
-// What the page calls: memory, dropout's factor (a page has none), the kernel and its signature.
+// The functions that the page calls: memory, dropout's factor (a page has none), the kernel and its signature.
 static sm_status write_frame(const char *path, const char *name) {
     FILE *out = fopen(path, "w");
     SM_FAIL_IF(out == NULL, SM_ERR_IO, "%s: cannot be written", path);

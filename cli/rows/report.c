@@ -41,7 +41,7 @@ static sm_status read_costs(const cli_options *options, sm_costs *costs) {
     return SM_OK;
 }
 
-// What is written: rows or trainings.
+// The things that are written: rows or trainings.
 typedef struct {
     const cli_options *options;
     const sm_rows *rows;

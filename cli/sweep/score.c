@@ -139,7 +139,7 @@ static sm_status measure_one(cli_sweep *s, int index, double samples_s, json_t *
     return SM_OK;
 }
 
-// Where `score` and `make bench` leave their rows, and --share looks for them.
+// `score` and `make bench` leave their rows here, and --share looks for them.
 static const char usual_file[] = "score.jsonl";
 static const char bench_file[] = "build/score.jsonl";
 

@@ -57,7 +57,7 @@ static void *run_part(void *of) {
     return NULL;
 }
 
-// Where no thread can be started its part is done here.
+// A part whose thread cannot be started is done here.
 void __kmpc_fork_call(place *where, int32_t n_shared, region *run, ...) {
     part parts[MOST_THREADS];
     pthread_t threads[MOST_THREADS];

@@ -270,7 +270,7 @@ static DWORD WINAPI await_question(SM_UNUSED void *unused) {
     return 0;
 }
 
-// What this process was told, if it is such a child.
+// Takes the words that this process was told, if it is such a child.
 static void take_words(void) {
     wchar_t *text = calloc(LINE_UNITS, sizeof *text);
     const DWORD n = text != NULL ? GetEnvironmentVariableW(child_variable, text, LINE_UNITS) : 0;

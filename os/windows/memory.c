@@ -81,7 +81,7 @@ typedef struct {
 } shared_memory;
 static shared_memory shared[MOST_SHARED]; // of os_map_shared, os_map_given and os_map_input
 
-// Where a larger one lies, the aligned part of it is free.
+// Maps an aligned part of the place where a larger one was.
 void *os_map(size_t size_bytes, size_t alignment) {
     enum { TRIES = 16 };
     void *memory = alignment == 0 ? VirtualAlloc(NULL, size_bytes, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE) : NULL;
@@ -267,7 +267,7 @@ bool os_may_use_tiles(void) {
 
 // --- the machine -----------------------------------------------------------------------------------
 
-// What Linux says of the processor, by the registry.
+// The facts that Linux gives of the processor, by the registry.
 FILE *os_open_facts(const char *root, const char *path) {
     char name[256] = "";
     DWORD n = sizeof name;

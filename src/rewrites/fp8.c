@@ -109,7 +109,7 @@ static void multiply(pass *p, sm_op op) {
                 *db = SM_NO_TENSOR;
             }
         }
-        // What lies along rows must be C in the forward, F in dx, N in dW.
+        // Rows must hold C in the forward, F in dx, N in dW.
         const bool is_W = !is_dw && k == SM_IN(matmul_forward, W);
         const bool is_turned = is_dw || (is_W && op.attr.w_transposed == (op.kind == SM_OP_MATMUL_BACKWARD_INPUT));
         op.in[k] = is_turned ? f->turned : f->rows;

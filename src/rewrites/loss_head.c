@@ -38,7 +38,7 @@ static int64_t choose_rows(int64_t n_rows, const sm_tensor *logits) {
 // The head's ops; the last three are missing in a plan without backward.
 enum { LOGITS, LOSS, DLOGITS, DWTE, DLNF, N_HEAD_OPS };
 
-// Which of the head's ops an op is; N_HEAD_OPS: none.
+// The head's op that this op is; N_HEAD_OPS: none.
 static int place_of(const sm_op *op) {
     const bool is_head = op->attr.vocab > 0;
     switch (op->kind) {

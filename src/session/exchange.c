@@ -76,7 +76,7 @@ static sm_status share_arenas(sm_exchange *x, sm_plan *plan) {
     return SM_OK;
 }
 
-// Where a host's shared memory has no room for them, processes send messages.
+// Processes send messages if a host's shared memory has no room for the gradients.
 static sm_status make_room(sm_exchange *x) {
     char lack[SM_COMM_LACK_SIZE];
     size_t size_bytes = 0;

@@ -36,7 +36,7 @@ typedef struct {
     int64_t n_read_bytes;   // read from files for this block, separators included
 } sm_text_block;
 
-// Which text is for validation: whole documents, chosen by a hash of their first 64 KiB, so that copies of a document
+// The text for validation: whole documents, chosen by a hash of their first 64 KiB, so that copies of a document
 // are on the same side in any order and number of files; or, if those have another share of the text than was asked, by
 // more than half of it, the end of every document.
 typedef struct {

@@ -245,7 +245,7 @@ sm_status sm_tokenizer_finish(sm_tokenizer *t) {
     return SM_OK;
 }
 
-// Where added tokens are all normalized or none is, that makes no difference.
+// The same for added tokens of which all are normalized, or none is.
 void sm_tokenizer_digest(const sm_tokenizer *t, char digest[SM_TOKENIZER_DIGEST_SIZE]) {
     uint64_t hash = SM_FNV1A_START;
     size_t n_normalized = 0;

@@ -34,7 +34,7 @@ typedef struct {
 #define SMALL_ROWS                                                                                                  \
     LIST("N=17 C=48 small=1", "N=3 C=257 small=1", "N=17 C=48 small=1 add=1", "N=3 C=257 small=1 add=1", "N=3 C=1", \
          HARD_ROWS)
-// What breaks kernels in practice.
+// Rows that break kernels in practice.
 #define HARD_ROWS "N=5 C=64 mean=1000", "N=5 C=64 flat=1"
 // Numbers that are not finite must show in the result.
 #define NOT_FINITE      LIST("n=7 nan=1", "n=1000 nan=1", "n=1000 tiny=1", "n=1000 mean=20", "n=1000 wide=8")

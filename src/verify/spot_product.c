@@ -93,7 +93,7 @@ static void add_columns(int64_t rows, int64_t cols, const float *values, const f
 
 // --- before ----------------------------------------------------------------------------------
 
-// What a product of two factors is worth: 1, unless they are bytes, which their scales have multiplied.
+// The worth of a product of two factors: 1, or for bytes, which their scales have multiplied, 1 / (scale scale).
 static sm_status read_worth(spot *s, double *worth) {
     const bool is_dw = s->op.kind == SM_OP_MATMUL_BACKWARD_WEIGHT;
     const int first = is_dw ? SM_IN(matmul_backward_weight, x_scale) : SM_IN(matmul_forward, x_scale);

@@ -231,8 +231,8 @@ static sm_status run(const op_case *c) {
 
 // --- comparing it ---------------------------------------------------------------------
 
-// What the error of output k is relative to; 0: to its largest number. Codes are compared by their number. The mean of
-// rounded sums is as uncertain as they are, however much cancels.
+// The number that output k's error is relative to; 0: its largest number. Codes are compared by their number. The mean
+// of rounded sums is as uncertain as they are, however much cancels.
 static sm_status scale_of(const op_case *c, const sm_op *op, int k, double *scale) {
     const int r = sm_op_tensor(op, "r");
     *scale = device_tensor(c, op->out[k])->dtype == SM_U8 ? 1 : 0;
@@ -263,7 +263,7 @@ static double output_error(const op_case *c, const sm_op *op, int k, double scal
     return worst;
 }
 
-// Where a case has numbers that are not finite (nan=1), so must be the result in the same places; the rest is compared.
+// A result must be not finite in the places where the reference's is (nan=1); the rest is compared.
 static void forgive_not_finite(const op_case *c, const sm_tensor *t) {
     const sm_dtype dtype = wide(t->dtype);
     for (int64_t i = 0; i < sm_tensor_elems(t) && strstr(c->text, "nan=") != NULL; i++) {

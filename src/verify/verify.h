@@ -22,7 +22,7 @@ typedef struct {
 
 typedef void (*sm_verify_report)(const sm_verify_row *row, void *context);
 
-// Which cases of ops to run.
+// The cases of ops to run.
 typedef struct {
     const sm_pattern *pattern; // matched against check and subject, "bias_forward N=3 C=5"; NULL: all
     int64_t max_elems;         // limit on the case's largest tensor; 0: none
@@ -59,8 +59,8 @@ sm_status sm_verify_updates(sm_device *device, sm_precision precision, sm_mode m
 // The largest error that passes, for output number `output` of an op with longest sum `sum_length`.
 double sm_verify_tolerance(const sm_plan *plan, const sm_op *op, int output, int64_t sum_length);
 
-// What a sum of products of 8 bits may lose in matrix units, relative to the root of the sum of their squares plus the
-// sum itself; 0 for other ops. The units keep about 14 bits: each 32 products are cut to those of the largest of them
+// The most that a sum of products of 8 bits may lose in matrix units, relative to the root of the sum of their squares
+// plus the sum itself; 0 for other ops. The units keep about 14 bits: each 32 products are cut to those of the largest of them
 // and of the sum so far. Kernels add longer sums than 2,048 products in parts, in f32.
 double sm_verify_cut(const sm_op *op, int64_t sum_length);
 

@@ -179,7 +179,7 @@ static sm_status parse_mask(const char *mask, hwloc_bitmap_t set) {
 
 // --- binding ------------------------------------------------------------------------------
 
-// Where OpenMP would put thread i of n.
+// The place where OpenMP would put thread i of n.
 static int openmp_place(int thread, int n_threads) {
     enum { PRIMARY = 2 }; // headers differ in the constant's name
     const int n_places = omp_get_num_places();

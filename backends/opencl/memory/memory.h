@@ -34,7 +34,7 @@ typedef struct {
     size_t landing_bytes;
 } opencl_copy_way;
 
-// Where an op's launches go, and which part of the scratch they have: of norms whose sums go aside, places in turn.
+// The queue of an op's launches, and their part of the scratch: of norms whose sums go aside, places in turn.
 typedef enum { OPENCL_IN_QUEUE, OPENCL_ASIDE, OPENCL_SUMS_ASIDE, OPENCL_COURSES } opencl_course;
 // Behind them: sums of squares, by their place in the gradients' arena.
 enum { OPENCL_SQUARES = OPENCL_COURSES, OPENCL_PARTS_OF_SCRATCH };
