@@ -60,8 +60,8 @@ sm_status sm_verify_updates(sm_device *device, sm_precision precision, sm_mode m
 double sm_verify_tolerance(const sm_plan *plan, const sm_op *op, int output, int64_t sum_length);
 
 // The most that a sum of products of 8 bits may lose in matrix units, relative to the root of the sum of their squares
-// plus the sum itself; 0 for other ops. The units keep about 14 bits: each 32 products are cut to those of the largest of them
-// and of the sum so far. Kernels add longer sums than 2,048 products in parts, in f32.
+// plus the sum itself; 0 for other ops. The units keep about 14 bits: each 32 products are cut to those of the largest
+// of them and of the sum so far. Kernels add longer sums than 2,048 products in parts, in f32.
 double sm_verify_cut(const sm_op *op, int64_t sum_length);
 
 // max|a - b| over n values of a floating dtype, divided by `scale`, or by max|b| if scale is 0. INFINITY if any a - b
