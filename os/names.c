@@ -1,4 +1,3 @@
-// names.c: see os/files.h.
 #include "os/files.h"
 
 #include <errno.h>

@@ -1,4 +1,3 @@
-// blas.c: see cpu/blas.h.
 #include "backends/cpu/blas.h"
 
 #include <stdarg.h>

@@ -1,4 +1,3 @@
-// descriptors.c: see host/descriptors.h.
 #include "backends/host/descriptors.h"
 
 #include <errno.h>

@@ -1,4 +1,3 @@
-// helper.c: see host/helper.h.
 #include "backends/host/helper.h"
 
 #include <errno.h>

@@ -1,4 +1,3 @@
-// library.c: see host/library.h.
 #include "backends/host/library.h"
 
 #include <string.h>

@@ -1,4 +1,3 @@
-// median.c: see host/median.h.
 #include "backends/host/median.h"
 
 #include <stdlib.h>

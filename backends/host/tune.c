@@ -1,4 +1,3 @@
-// tune.c: see host/tune.h.
 #include "backends/host/tune.h"
 
 #include <math.h>

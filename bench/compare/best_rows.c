@@ -1,4 +1,3 @@
-// best_rows.c: see compare.h.
 #include "bench/compare/compare.h"
 
 #include <math.h>

@@ -1,4 +1,3 @@
-// costs.c: see compare.h.
 #include "bench/compare/compare.h"
 
 #include <math.h>

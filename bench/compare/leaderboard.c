@@ -1,4 +1,3 @@
-// leaderboard.c: see compare.h.
 #include "bench/compare/compare.h"
 
 enum { TEXT_SIZE = 256 };

@@ -1,4 +1,3 @@
-// noise_verdict.c: see compare.h.
 #include "bench/compare/compare.h"
 
 #include <math.h>

@@ -1,4 +1,3 @@
-// loop.c: see loop.h.
 #include "bench/loop/loop.h"
 
 #include <math.h>

@@ -242,13 +242,11 @@ static void add_change(const json_t *row, const json_t *baseline, const char *sa
 
 static json_t *start_record(const json_t *row, const char *phase, const char *meaning, const char *field) {
     const double ns = sm_json_number(row, field);
-    const char *gpu = sm_rows_text(row, "gpu_info");
-    json_t *record = sm_json_copy(
-        json_object(), row,
-        "mode precision emulated device isa n_threads binding own_kernels test warnings loader=loop.loader");
-    sm_json_put(record, {"model", sm_json_text(sm_rows_text(row, "model_type"))},
-                {"name", sm_json_text(gpu[0] != '\0' ? gpu : sm_rows_text(row, "cpu_info"))},
-                {"phase", json_string(phase)}, {"meaning", json_string(meaning)}, {"ns", sm_json_real(ns)});
+    json_t *record = sm_json_copy(json_object(), row,
+                                  "model=model_type mode precision emulated device isa n_threads binding own_kernels "
+                                  "test warnings loader=loop.loader");
+    sm_json_copy(record, row, sm_rows_has(row, "gpu_info") ? "name=gpu_info" : "name=cpu_info");
+    sm_json_put(record, {"phase", json_string(phase)}, {"meaning", json_string(meaning)}, {"ns", sm_json_real(ns)});
     sm_json_set_new(
         record, "alone_ts",
         sm_json_real(strcmp(phase, "unaccounted") != 0 ? 1e9 * sm_json_number(row, "real_tokens") / ns : NAN));

@@ -1,4 +1,3 @@
-// collective.c: see harness.h.
 #include "bench/measure/harness.h"
 
 #include <math.h>

@@ -1,4 +1,3 @@
-// op.c: see harness.h.
 #include "bench/measure/harness.h"
 
 #include "bench/tables/show.h"

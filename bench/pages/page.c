@@ -1,4 +1,3 @@
-// page.c: see pages/page.h.
 #include "bench/pages/page.h"
 
 #include <math.h>

@@ -1,4 +1,3 @@
-// utilisation.c: see profile.h.
 #include "bench/profile/profile.h"
 
 #include <fcntl.h>

@@ -1,4 +1,3 @@
-// bundle.c: see read_rows.h.
 #include "bench/rows/read_rows.h"
 
 #include <time.h>

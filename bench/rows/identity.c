@@ -1,4 +1,3 @@
-// identity.c: see identity.h.
 #include "bench/rows/identity.h"
 
 #include "bench/rows/read_rows.h"

@@ -1,13 +1,12 @@
-// sweep_log.c: see read_rows.h.
 #include "bench/rows/read_rows.h"
 
 #include "os/os.h"
 #include "os/files.h"
+#include "src/io/atomic_file.h"
 #include "src/io/input_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
 #include <limits.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -88,14 +87,7 @@ static sm_status open_file(sm_sweep_log *log) {
         return errno == EWOULDBLOCK ? sm_fail(SM_ERR_IO, "%s: another run is writing to it", log->path)
                                     : io_failure(log->path, "cannot be locked");
     }
-    // The new name must survive a power failure, as the rows do.
-    char copy[PATH_MAX];
-    snprintf(copy, sizeof(copy), "%s", log->path);
-    int folder = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder >= 0) {
-        (void)fsync(folder);
-        close(folder);
-    }
+    (void)sm_sync_folder_of(log->path); // the new name must survive a power failure, as the rows do
     return SM_OK;
 }
 

@@ -1,4 +1,3 @@
-// datasheet.c: see score.h.
 #include "bench/score/score.h"
 
 #include "bench/tables/show.h"

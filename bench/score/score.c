@@ -1,4 +1,3 @@
-// score.c: see score.h.
 #include "bench/score/score.h"
 
 #include "bench/compare/compare.h"

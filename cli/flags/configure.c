@@ -1,4 +1,3 @@
-// configure.c: see flags/options.h.
 #include "cli/flags/options.h"
 
 #include <float.h>

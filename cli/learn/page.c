@@ -237,14 +237,11 @@ static sm_status time_device(cli_bench *bench, const cli_job *job, json_t *times
     if (status == SM_ERR_INTERRUPTED || status == SM_ERR_OOM) {
         return status;
     }
-    const char *name = row.gpu_info[0] != '\0' ? row.gpu_info : row.cpu_info;
-    json_t *entry =
-        json_pack("{s:s, s:o, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "device", row.device, "name",
-                  sm_json_text(name), "isa", sm_json_text(row.isa), "threads", sm_json_integer(row.n_threads), "status",
-                  row.status, "reason", sm_json_text(row.reason), "peak_flops", sm_json_real(row.peak_flops),
-                  "peak_bandwidth", sm_json_real(row.peak_bandwidth), "peak_source", sm_json_text(row.peak_source),
-                  "loss_check", sm_json_text(row.loss_check), "gradient_check", sm_json_text(row.gradient_check),
-                  "median_ns", sm_json_integer(row.median_ns), "wall_ns", sm_json_integer(row.attribution_ns));
+    SM_OWN(json_t) *record = sm_row_to_json(&row);
+    json_t *entry = sm_json_copy(json_object(), record,
+                                 "device isa threads=n_threads status reason peak_flops peak_bandwidth peak_source "
+                                 "loss_check gradient_check median_ns wall_ns=attribution_ns");
+    sm_json_copy(entry, record, row.gpu_info[0] != '\0' ? "name=gpu_info" : "name=cpu_info");
     json_array_append_new(times, entry);
     if (status != SM_OK) {
         return SM_OK; // the entry has the failure

@@ -37,14 +37,12 @@ static sm_status print_records(const cli_options *options, const sm_profile *pro
     sm_status status = SM_OK;
     sm_record_writer *writer = NULL;
     // The fields that all records share.
-    const char *name = row->gpu_info[0] != '\0' ? row->gpu_info : row->cpu_info;
-    SM_OWN(json_t) *context = json_pack(
-        "{s:o, s:s, s:s, s:s, s:b, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:O}", "model",
-        sm_json_text(row->model_type), "test", row->test, "mode", row->mode, "precision", row->precision, "emulated",
-        row->emulated, "device", row->device, "name", sm_json_text(name), "isa", sm_json_text(row->isa), "n_threads",
-        sm_json_integer(row->n_threads), "binding", sm_json_text(row->binding), "own_kernels",
-        sm_json_text(row->own_kernels), "peak_flops", sm_json_real(row->peak_flops), "peak_bandwidth",
-        sm_json_real(row->peak_bandwidth), "peak_source", sm_json_text(row->peak_source), "warnings", row->warnings);
+    SM_OWN(json_t) *record = sm_row_to_json(row);
+    SM_OWN(json_t) *context = sm_json_copy(
+        json_object(), record,
+        "model=model_type test mode precision emulated device isa n_threads binding own_kernels peak_flops "
+        "peak_bandwidth peak_source warnings");
+    sm_json_copy(context, record, row->gpu_info[0] != '\0' ? "name=gpu_info" : "name=cpu_info");
     SM_OWN(json_t) *records = sm_profile_records(profile, context);
     // Sorts the lines and drops those beyond --top; the last two, the rest and the total, stay last.
     const size_t n = json_array_size(records);

@@ -1,4 +1,3 @@
-// output.c: see output/output.h.
 #include <stdarg.h>
 
 #include "clock.h"

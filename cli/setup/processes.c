@@ -1,4 +1,3 @@
-// processes.c: see setup/setup.h.
 #include "cli/setup/setup.h"
 
 #include <stdarg.h>

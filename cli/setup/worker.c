@@ -1,4 +1,3 @@
-// worker.c: see setup/setup.h.
 #include "cli/setup/setup.h"
 
 #include "clock.h"

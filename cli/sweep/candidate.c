@@ -1,4 +1,3 @@
-// candidate.c: see sweep/sweep.h.
 #include "cli/sweep/sweep.h"
 
 #include "clock.h"

@@ -1,4 +1,3 @@
-// live.c: see live.h.
 #include "learn/live/live.h"
 
 // --- a plan as numbers -----------------------------------------------------------------------------

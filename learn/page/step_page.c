@@ -1,4 +1,3 @@
-// step_page.c: see step_page.h.
 #include "learn/page/step_page.h"
 
 #include <math.h>

@@ -1,4 +1,3 @@
-// confinement.c: see os/confinement.h.
 #include "os/confinement.h"
 
 #include <errno.h>

@@ -1,4 +1,3 @@
-// child.c: see os/child.h.
 #include "os/child.h"
 
 #include <errno.h>

@@ -1,4 +1,3 @@
-// file_digest.c: see file_digest.h.
 #include "src/io/file_digest.h"
 
 #include <inttypes.h>

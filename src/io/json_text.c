@@ -1,4 +1,3 @@
-// json_text.c: see json_text.h.
 #include "src/io/json_text.h"
 
 #include <errno.h>

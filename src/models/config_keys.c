@@ -1,4 +1,3 @@
-// config_keys.c: see config_keys.h.
 #include "src/models/config_keys.h"
 
 bool sm_config_has(const json_t *root, const char *key) {

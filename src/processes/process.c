@@ -1,4 +1,3 @@
-// process.c: see process.h.
 #include "src/processes/process.h"
 
 #include <errno.h>

@@ -1,4 +1,3 @@
-// background.c: see background.h.
 #include "src/runs/background.h"
 
 #include <errno.h>

@@ -1,4 +1,3 @@
-// checkpoint.c: see checkpoint.h.
 #include "src/runs/checkpoint.h"
 
 #include <errno.h>

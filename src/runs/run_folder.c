@@ -1,4 +1,3 @@
-// run_folder.c: see run_folder.h.
 #include "src/runs/run_folder.h"
 
 #include <errno.h>

@@ -1,4 +1,3 @@
-// questions.c: see questions.h.
 #include "src/text/questions.h"
 
 #include <jansson.h>

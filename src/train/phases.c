@@ -1,4 +1,3 @@
-// phases.c: see phases.h.
 #include "src/train/phases.h"
 
 #include "clock.h"

@@ -1,4 +1,3 @@
-// run_configuration.c: see trainer.h.
 #include "src/train/trainer.h"
 
 #include <math.h>

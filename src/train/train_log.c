@@ -1,4 +1,3 @@
-// train_log.c: see train_log.h.
 #include "src/train/train_log.h"
 
 #include <errno.h>

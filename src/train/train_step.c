@@ -1,4 +1,3 @@
-// train_step.c: see train_step.h.
 #include "src/train/train_step.h"
 
 #include <math.h>

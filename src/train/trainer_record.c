@@ -1,4 +1,3 @@
-// trainer_record.c: see trainer_record.h.
 #include "src/train/trainer_record.h"
 
 #include <math.h>

@@ -1,4 +1,3 @@
-// validation.c: see trainer.h.
 #include "src/train/trainer.h"
 
 // Runs this process's batches; `losses` has room for those of all processes.

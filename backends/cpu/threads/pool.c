@@ -1,4 +1,3 @@
-// pool.c: see threads/pool.h.
 #include "backends/cpu/threads/pool.h"
 
 #include <omp.h>

@@ -3,8 +3,6 @@
 
 #include "backends/opencl/nvidia/tensor.h"
 
-#include "fnv1a.h"
-
 // --- products with known results ------------------------------------------------------------------------------
 
 // C (M,N) = A B, with small whole numbers, exact in every format.
@@ -284,18 +282,12 @@ static void run_probe(const opencl_facts *facts, opencl_matrix_units *units) {
 // --- what is known ----------------------------------------------------------------------------------------
 
 static void make_key(const opencl_facts *f, const char *of, char *key, size_t size_bytes) {
-    static const char *const stems[] = {"tensor",       "tensor_probe",    "tma",   "wgmma",
-                                        "matmul_wgmma", "attention_wgmma", "heads", "attention_tiles",
-                                        "attention_tensor"};
-    uint64_t hash = SM_FNV1A_START;
-    for (size_t i = 0; i < sizeof stems / sizeof stems[0]; i++) {
-        const sm_embedded *source = opencl_find_source(stems[i]);
-        if (source != NULL) {
-            hash = sm_fnv1a(hash, source->text, source->size_bytes);
-        }
-    }
-    snprintf(key, size_bytes, "matrix units|%s|%s|%s|%s|%s|%016llx", of, f->platform_name, f->name, f->version,
-             f->driver, (unsigned long long)hash);
+    static const char *const stems[] = {
+        "tensor",          "tensor_probe",     "tma", "wgmma", "matmul_wgmma", "attention_wgmma", "heads",
+        "attention_tiles", "attention_tensor", NULL};
+    char what[512];
+    snprintf(what, sizeof what, "matrix units|%s", of);
+    opencl_probe_key(f, what, stems, key, size_bytes);
 }
 
 // A good result from another process also counts.

@@ -1,4 +1,3 @@
-// cuda.c: see peers/cuda.h.
 #include "backends/opencl/peers/cuda.h"
 
 #include "backends/host/library.h"

@@ -1,4 +1,3 @@
-// nccl.c: see peers/nccl.h.
 #include "backends/opencl/peers/nccl.h"
 
 #include "backends/host/library.h"

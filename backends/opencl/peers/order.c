@@ -1,4 +1,3 @@
-// order.c: see peers/peers.h.
 #include <time.h>
 
 #include "backends/opencl/peers/peers.h"

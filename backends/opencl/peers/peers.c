@@ -1,4 +1,3 @@
-// peers.c: see peers/peers.h.
 #include "backends/opencl/peers/peers.h"
 
 // Another vendor's library with the same functions (AMD's RCCL) would need its driver's table next to cuda.h's, and an

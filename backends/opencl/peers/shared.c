@@ -1,4 +1,3 @@
-// shared.c: see peers/peers.h.
 #include <unistd.h>
 
 #include "backends/host/descriptors.h"

@@ -328,6 +328,16 @@ uint64_t opencl_hash_program(const opencl_device *device, const char *name) {
     return collect_texts(device, &r, texts, &n) == SM_OK ? hash_sources(texts, n) : 0;
 }
 
+void opencl_probe_key(const opencl_facts *f, const char *what, const char *const *stems, char *key, size_t size_bytes) {
+    uint64_t hash = SM_FNV1A_START;
+    for (; *stems != NULL; stems++) {
+        const sm_embedded *source = opencl_find_source(*stems);
+        hash = source != NULL ? sm_fnv1a(hash, source->text, source->size_bytes) : hash;
+    }
+    snprintf(key, size_bytes, "%s|%s|%s|%s|%s|%016llx", what, f->platform_name, f->name, f->version, f->driver,
+             (unsigned long long)hash);
+}
+
 bool opencl_is_built(const opencl_device *device, const char *name, const char *options) {
     char key[OWN_KEY_SIZE];
     request q;

@@ -140,6 +140,9 @@ sm_status opencl_get_kernel(opencl_device *device, const char *stem, const char 
 // Take a program's name and give a hash of its texts, whether it is built or cached, and the program itself (also by a
 // stem of its files).
 uint64_t opencl_hash_program(const opencl_device *device, const char *name);
+// The cache's key of what a probe found: what it tried, the device, and the sources, a list that NULL ends.
+void opencl_probe_key(const opencl_facts *facts, const char *what, const char *const *stems, char *key,
+                      size_t size_bytes);
 bool opencl_is_built(const opencl_device *device, const char *name, const char *options);
 sm_status opencl_get_program(opencl_device *device, const char *name, const char *options, cl_program *program);
 

@@ -3,7 +3,6 @@
 
 #include "backends/opencl/units/units.h"
 
-#include "fnv1a.h"
 #include "backends/host/helper.h"
 #include "backends/host/memory.h"
 
@@ -20,16 +19,10 @@ static struct {
 } known[MOST_DEVICES];
 
 static void make_key(const opencl_facts *f, char *key, size_t size_bytes) {
-    static const char *const stems[] = {"philox", "prelude", "units", "heads", "matmul_units", "attention_units"};
-    uint64_t hash = SM_FNV1A_START;
-    for (size_t i = 0; i < sizeof stems / sizeof stems[0]; i++) {
-        const sm_embedded *source = opencl_find_source(stems[i]);
-        if (source != NULL) {
-            hash = sm_fnv1a(hash, source->text, source->size_bytes);
-        }
-    }
-    snprintf(key, size_bytes, "units %d|%s|%s|%s|%s|%016llx", UNITS_PROBE_VERSION, f->platform_name, f->name,
-             f->version, f->driver, (unsigned long long)hash);
+    static const char *const stems[] = {"philox", "prelude", "units", "heads", "matmul_units", "attention_units", NULL};
+    char of[16];
+    snprintf(of, sizeof of, "units %d", UNITS_PROBE_VERSION);
+    opencl_probe_key(f, of, stems, key, size_bytes);
 }
 
 static findings *find(const opencl_facts *facts) {
