@@ -495,13 +495,13 @@ OP(SM_OP_MUON_UPDATE, muon_update, SM_NO_OPERAND,
 #ifndef NO_FP8_OPS
 OP(SM_OP_CAST_FP8, cast_fp8, SM_NO_OPERAND,
    COUNTED(cast_fp8), KEPT, OWN_CALL, LOOK(cast), NO_ATTRS,
-   "rows = the number of 8 bits nearest to scale x, at most the largest;  transposed = rows^T;  amax = max(amax, max |x|);"
+   "rows = the number of 8 bits nearest to scale x, at most the largest;  columns = rows^T;  amax = max(amax, max |x|);"
    "  db += sum_n x",
    "Micikevicius et al. 2022, FP8 formats for deep learning, sections 2 and 3: factors of products, a scale a tensor")
     IN(x, "(N,C)", DATA, 0)
     IN(scale, "(1)", REAL, 0)
     OUT(rows, "(N,C)", FP8, SM_WRITES, 0)
-    OUT(transposed, "(C,N)", FP8, SM_WRITES, 0)
+    OUT(columns, "(C,N)", FP8, SM_WRITES, 0)
     OUT(amax, "(1)", REAL, SM_UPDATES, 0)
     OUT(db, "(C)", REAL, SM_ADDS, SM_OPTIONAL) END
 

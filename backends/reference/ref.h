@@ -124,7 +124,7 @@ void REF(scaler_update)(const real *clip, const real *hyper, real *scaler);
 
 // kernels/fp8.c
 void REF(cast_fp8)(int64_t N, int64_t C, const sm_number_format *format, const real *x, const real *scale,
-                   uint8_t *rows, uint8_t *transposed, real *amax);
+                   uint8_t *rows, uint8_t *columns, real *amax);
 void REF(scale_update)(int64_t n, double largest, real *amax, real *history, real *scale);
 
 // kernels/optimizer/muon.c

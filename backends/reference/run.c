@@ -158,10 +158,10 @@ OWN(muon_update, const real *x, const real *hyper, SM_UNUSED const real *clip, r
     REF(muon_update)(n_rows(rows), n_cols(rows), op->op->attr.w_transposed, op->op->attr.decay, x, hyper, p);
 }
 
-OWN(cast_fp8, const real *x, const real *scale, uint8_t *rows, uint8_t *transposed, real *amax, real *db) {
+OWN(cast_fp8, const real *x, const real *scale, uint8_t *rows, uint8_t *columns, real *amax, real *db) {
     const sm_tensor *from = IN_SHAPE(cast_fp8, x);
     const sm_number_format *format = sm_dtype_format(OUT_SHAPE(cast_fp8, rows)->dtype);
-    REF(cast_fp8)(n_rows(from), n_cols(from), format, x, scale, rows, transposed, amax);
+    REF(cast_fp8)(n_rows(from), n_cols(from), format, x, scale, rows, columns, amax);
     if (db != NULL) {
         REF(bias_backward)(n_rows(from), n_cols(from), x, db);
     }

@@ -1,7 +1,7 @@
 // cast_fp8.cl: numbers of 8 bits (fp8) for products by wgmma (cl/nvidia/matmul_wgmma.cl), which take both operands with
-// K along their rows: a matrix is cast as it is (`rows`) and transposed, in one pass.
+// K along their rows: a matrix is cast as it is (`rows`) and transposed (`columns`), in one pass.
 //
-//   rows (n_rows,n_cols) = the fp8 nearest to x * scale, at most the format's largest;  transposed (n_cols,n_rows)
+//   rows (n_rows,n_cols) = the fp8 nearest to x * scale, at most the largest;  columns (n_cols,n_rows) = rows^T
 //
 // x is bf16. The scale is a power of two by the amax of earlier steps (scale_update), and this step's amax, the largest
 // |x|, is for the next. E5M2: 1 for gradients, 0 for e4m3. With SUMS 1 the columns' sums of each 128 rows are stored,
@@ -19,7 +19,7 @@ static inline uint gather(const uint x[4], uint i) {
 // has four rows of 8 columns, twice. amax: bits of a float that is not negative, which are ordered as such floats are.
 // strips (rows of tiles, n_cols).
 kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
-cast_fp8(uint n_rows, uint n_cols, IN(uchar, x), IN(float, scale), OUT(uchar, rows), OUT(uchar, transposed),
+cast_fp8(uint n_rows, uint n_cols, IN(uchar, x), IN(float, scale), OUT(uchar, rows), OUT(uchar, columns),
          OUT(uint, amax)
 #if SUMS
          ,
@@ -90,7 +90,7 @@ cast_fp8(uint n_rows, uint n_cols, IN(uchar, x), IN(float, scale), OUT(uchar, ro
         const uint c = i * 16 + me / 16;
         const uint row = first_row + eight * 8;
         if (first_col + c < n_cols && row < n_rows) {
-            global uchar *to = transposed + transposed_at + row_start(first_col + c, n_rows) + row;
+            global uchar *to = columns + columns_at + row_start(first_col + c, n_rows) + row;
             *(global uint2 *)to = tile[c * 16 + (eight ^ c / 8)];
         }
     }

@@ -48,10 +48,9 @@ static const sm_column columns[] = {
     WORK("flops.forward", "work of the forward pass", "forward"),
     WORK("flops.backward", "work of the backward pass", "backward"),
     WORK("flops.optimizer", "work of clipping and of the update", "optimizer"),
-    WORK("flops.scaler", "work of changing the loss scale", NULL),
+    WORK("flops.scaler", "work of changing the scales of the loss and of fp8", NULL),
     WORK("flops.step", "work of the step", NULL),
-#define X(code, name) \
-    BYTES("traffic." name "_bytes", "traffic of an ideal machine; communication: sent and received", NULL),
+#define X(code, name) BYTES("traffic." name "_bytes", "traffic of an ideal machine", NULL),
     SM_PHASE_LIST(X)
 #undef X
         BYTES("traffic.step_bytes", "traffic of an ideal machine", NULL),

@@ -242,7 +242,7 @@ sm_status cli_recommend(const cli_options *options) {
     SM_TRY(read_costs(options, &costs));
     SM_TRY(cli_rows_read(options, first, &rows));
     SM_TRY(cli_recommend_print(rows.rows, format, &n));
-    if (n > 0 && sm_format_is_read(format)) { // in the end one sentence, and one command
+    if (sm_format_is_read(format)) { // in the end one sentence, and one command
         const int best = cli_answer_print(rows.rows, &costs, format, stdout);
         while (best >= 0 && first[file] > (size_t)best) {
             file--;

@@ -67,7 +67,7 @@ static int add_state(sm_plan *plan, const scaled *s, const char *what, int64_t n
 }
 
 static void cast(pass *p, int tensor, const scaled *s, sm_phase range, const sm_op *reader, int db) {
-    enum { ROOM = SM_NAME_SIZE - sizeof ".e4m3.transposed" };
+    enum { ROOM = SM_NAME_SIZE - sizeof ".e4m3.columns" };
     sm_plan *plan = p->list.plan;
     const sm_tensor t = plan->tensors[tensor];
     factor *f = &p->factors[tensor];
@@ -78,7 +78,7 @@ static void cast(pass *p, int tensor, const scaled *s, sm_phase range, const sm_
     op.phase = reader->phase;
     op.attr.recomputed = reader->attr.recomputed;
     f->rows = sm_plan_add_tensor(plan, role, s->dtype, t.n_dims, t.dims, "%.*s.%s", (int)ROOM, t.name, format);
-    f->turned = sm_plan_add_tensor(plan, role, s->dtype, 2, turned, "%.*s.%s.transposed", (int)ROOM, t.name, format);
+    f->turned = sm_plan_add_tensor(plan, role, s->dtype, 2, turned, "%.*s.%s.columns", (int)ROOM, t.name, format);
     f->scale = sm_plan_add_view(plan, s->scale, f->slot, 1, (int64_t[]){1}, "%.*s.scale", (int)ROOM, t.name);
     SM_INPUTS(op, cast_fp8, tensor, f->scale);
     SM_OUTPUTS(op, cast_fp8, f->rows, f->turned,

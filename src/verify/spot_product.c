@@ -454,7 +454,7 @@ static sm_status compare_bytes(spot *s, int64_t N, int64_t C) {
     const int rows = s->op.out[SM_OUT(cast_fp8, rows)];
     int64_t *drawn;
     float *x, *got, *signs, scale;
-    double *of_rows, *of_transposed, *squares;
+    double *of_rows, *of_columns, *squares;
     const int64_t n_rows = spot_strata(s, N, spot_n_rows(s, N), SPOT_NEW(s, drawn, spot_n_rows(s, N)));
     SPOT_NEW(s, x, C);
     SPOT_NEW(s, got, C);
@@ -472,13 +472,13 @@ static sm_status compare_bytes(spot *s, int64_t N, int64_t C) {
     }
     SPOT_NEW(s, signs, N);
     SPOT_NEW(s, of_rows, C);
-    SPOT_NEW(s, of_transposed, C);
+    SPOT_NEW(s, of_columns, C);
     SPOT_NEW(s, squares, C);
     spot_signs(s, N, signs);
     SM_TRY(sum_matrix(s, rows, true, C, N, signs, of_rows, squares, NULL));
-    SM_TRY(sum_matrix(s, s->op.out[SM_OUT(cast_fp8, transposed)], false, C, N, signs, of_transposed, squares, NULL));
+    SM_TRY(sum_matrix(s, s->op.out[SM_OUT(cast_fp8, columns)], false, C, N, signs, of_columns, squares, NULL));
     for (int64_t c = 0; c < C; c++) {
-        spot_compare(s, "transposed", of_transposed[c], of_rows[c], 0);
+        spot_compare(s, "columns", of_columns[c], of_rows[c], 0);
     }
     return SM_OK;
 }

@@ -60,7 +60,7 @@ static const struct {
 } places[N_FAULTS] = {
     [SCALE] = {SM_OP_SCALE_UPDATE, SM_OUT(scale_update, scale)},
     [OLD_SCALE] = {SM_OP_SCALE_UPDATE, SM_OUT(scale_update, history)},
-    [TURNED] = {SM_OP_CAST_FP8, SM_OUT(cast_fp8, transposed)},
+    [TURNED] = {SM_OP_CAST_FP8, SM_OUT(cast_fp8, columns)},
     [ROWS] = {SM_OP_CAST_FP8, SM_OUT(cast_fp8, rows)},
     [SIZE] = {SM_OP_CAST_FP8, SM_OUT(cast_fp8, amax)},
     [BIAS] = {SM_OP_CAST_FP8, SM_OUT(cast_fp8, db)},

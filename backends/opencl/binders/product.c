@@ -163,7 +163,7 @@ void opencl_bind_cast_fp8(opencl_binder *b) {
     opencl_begin(b, "cast_fp8", options, "cast_fp8");
     OPENCL_ARGS(b, arg_uint((uint32_t)N), arg_uint((uint32_t)C));
     opencl_arg_inputs(b);
-    OPENCL_ARGS(b, arg_out(b, SM_OUT(cast_fp8, rows)), arg_out(b, SM_OUT(cast_fp8, transposed)),
+    OPENCL_ARGS(b, arg_out(b, SM_OUT(cast_fp8, rows)), arg_out(b, SM_OUT(cast_fp8, columns)),
                 arg_out(b, SM_OUT(cast_fp8, amax)));
     if (db != SM_NO_TENSOR) {
         OPENCL_ARGS(b, arg_scratch(0));

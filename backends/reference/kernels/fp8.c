@@ -2,16 +2,16 @@
 // scale, a power of two that brings its numbers into the format's range; a product is divided by both factors' scales.
 #include "backends/reference/ref.h"
 
-// rows = the number of 8 bits nearest to scale x;  transposed = rows^T;  amax = max(amax, max |x|)
-// x, rows (N,C), transposed (C,N), scale, amax (1)
+// rows = the number of 8 bits nearest to scale x;  columns = rows^T;  amax = max(amax, max |x|)
+// x, rows (N,C), columns (C,N), scale, amax (1)
 void REF(cast_fp8)(int64_t N, int64_t C, const sm_number_format *format, const real *x, const real *scale,
-                   uint8_t *rows, uint8_t *transposed, real *amax) {
+                   uint8_t *rows, uint8_t *columns, real *amax) {
     for (int64_t n = 0; n < N; n++) {
         for (int64_t c = 0; c < C; c++) {
             const real value = x[n * C + c];
             const float scaled = (float)(value * *scale);
             format->round(1, &scaled, &rows[n * C + c]);
-            transposed[c * N + n] = rows[n * C + c];
+            columns[c * N + n] = rows[n * C + c];
             *amax = fabs((double)value) > (double)*amax ? (real)fabs((double)value) : *amax;
         }
     }
