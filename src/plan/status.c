@@ -53,8 +53,6 @@ sm_status sm_outcome_tell(const sm_outcome *outcome) {
     return outcome->status == SM_OK ? SM_OK : sm_fail(outcome->status, "%s", outcome->message);
 }
 
-// --- small memory ----------------------------------------------------------------------------------
-
 void (*sm_no_memory_note)(const char *line);
 
 static _Noreturn void no_memory(size_t size_bytes) {

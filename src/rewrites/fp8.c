@@ -40,6 +40,15 @@ static bool is_gradient(const sm_op *op, int k) {
                                                            : SM_NO_OPERAND);
 }
 
+// The tensor that this one computes again (recompute.c), whose numbers, and so whose scale, are the same.
+static int twin_of(const sm_plan *plan, int tensor) {
+    static const char end[] = ".again";
+    const char *own = plan->tensors[tensor].name;
+    char name[SM_NAME_SIZE] = "";
+    snprintf(name, sm_ends_with(own, end) ? strlen(own) - strlen(end) + 1 : 1, "%s", own);
+    return sm_plan_find_tensor(plan, name);
+}
+
 // Gives each factor a place among the scales of its format.
 static void count(pass *p) {
     const sm_plan *plan = p->list.plan;
@@ -49,6 +58,8 @@ static void count(pass *p) {
     for (const sm_op *op = plan->ops; op < plan->ops + plan->n_ops; op++) {
         for (int k = 0; k < 2 && is_of_block(op); k++) {
             factor *f = &p->factors[op->in[k]];
+            const int twin = twin_of(plan, op->in[k]);
+            f->slot = f->slot < 0 && twin != SM_NO_TENSOR ? p->factors[twin].slot : f->slot;
             f->slot = f->slot < 0 ? p->kinds[is_gradient(op, k)].n++ : f->slot;
         }
     }

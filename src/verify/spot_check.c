@@ -42,8 +42,6 @@ static const spot_look *look_at(const sm_plan *plan, sm_op_kind kind) {
     return by_element ? &spot_rows : &spot_whole;
 }
 
-// --- drawing ---------------------------------------------------------------------------------
-
 sm_status sm_spot_check_new(const sm_plan *plan, uint64_t seed, sm_spot_check **check) {
     sm_spot_check *c = *check = sm_calloc(1, sizeof *c);
     c->is_drawn = sm_calloc((size_t)plan->n_ops + 1, sizeof *c->is_drawn);

@@ -178,6 +178,18 @@ TEST(a_resumed_run_has_the_same_bits) {
     tear_down(&g);
 }
 
+// So a run may be resumed with another --recompute.
+TEST(what_is_computed_again_has_the_same_scale) {
+    int64_t n[2];
+    for (int again = 0; again < 2; again++) {
+        const sm_plan_options options = {TRAINING(2, 16, SM_BF16), .products = SM_PRODUCTS_FP8,
+                                         .recompute = again ? SM_RECOMPUTE_BLOCK : SM_RECOMPUTE_NONE};
+        SM_OWN(sm_plan) *plan = build_plan(gpt2_of("tiny"), &options, SM_MODE_FUSED, 0);
+        n[again] = plan->tensors[sm_plan_find_tensor(plan, SM_FP8_PREFIX "e4m3.scales")].dims[0];
+    }
+    assert_int_equal(n[0], n[1]);
+}
+
 TEST(what_cannot_be_is_refused) {
     const sm_plan_options options = {TRAINING(2, 16, SM_BF16), .products = SM_PRODUCTS_FP8};
     SM_OWN(sm_plan) *plan = NULL;
