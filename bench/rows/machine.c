@@ -167,8 +167,9 @@ static json_t *operating_system(void) {
 // Variables that change how fast the libraries underneath run, or which code runs.
 static json_t *environment(void) {
     static const char *const prefixes[] = {
-        "OMP_",    "GOMP_",      "KMP_",     "OPENBLAS_",       "GOTO_",          "POCL_",   "OCL_ICD_",
-        "OPENCL_", "LD_PRELOAD", "LD_AUDIT", "LD_LIBRARY_PATH", "GLIBC_TUNABLES", "MALLOC_", "HWLOC_"};
+        "OMP_",    "GOMP_",     "KMP_",    "OPENBLAS_",  "GOTO_",    "POCL_",           "OCL_ICD_",
+        "CC=",     "STEPMARK_", "OPENCL_", "LD_PRELOAD", "LD_AUDIT", "LD_LIBRARY_PATH", "GLIBC_TUNABLES",
+        "MALLOC_", "HWLOC_",    "CUDA_",   "NCCL_"};
     extern char **environ;
     json_t *found = json_object();
     for (char **entry = environ; entry != NULL && *entry != NULL; entry++) {

@@ -82,6 +82,7 @@ double sm_datasheet_card(const char *name, const char *precision, char source[SM
         const double rate = strcmp(precision, "fp32") == 0          ? line->fp32
                             : strcmp(precision, "tf32") == 0        ? line->tf32
                             : sm_is_word_of(precision, "bf16 fp16") ? line->bf16
+                            : strcmp(precision, "fp8") == 0         ? 2 * line->bf16 // of all that have it
                                                                     : 0;
         snprintf(source, SM_DATASHEET_SOURCE_SIZE, "%s", rate > 0 ? line->source : "");
         return 1e12 * rate;

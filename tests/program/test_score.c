@@ -667,6 +667,7 @@ TEST(datasheets) {
         double teraflops;
     } cards[] = {
         {"NVIDIA H100 80GB HBM3", "bf16", 989.4},
+        {"NVIDIA H100 80GB HBM3", "fp8", 1978.8},
         {"NVIDIA H100 PCIe", "fp16", 756.5},
         {"NVIDIA H100 NVL", "bf16", 0}, // its sources disagree
         {"NVIDIA GeForce RTX 3080", "fp32", 29.8},
