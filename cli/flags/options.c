@@ -374,7 +374,8 @@ static sm_status read_arguments(parser *p, bool of_file, int argc, char **argv, 
     options->n_operands = p->words.n_operands;
     options->operands = argv + argc - options->n_operands;
     SM_FAIL_IF(options->n_operands > 0 && cli_commands[options->command].operands == NULL, SM_ERR_USAGE,
-               "unexpected argument '%s'; flags begin with - or --", options->operands[0]);
+               "unexpected argument '%s'; flags begin with - or --, and a list has no spaces (1,2)",
+               options->operands[0]);
     return SM_OK;
 }
 

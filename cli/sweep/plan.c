@@ -348,14 +348,14 @@ static sm_status add_text_line(const char *name, int number, const char *begin, 
         status = is_given ? SM_OK : cli_refuse_code(flag);
     }
     status = status == SM_OK ? add_line(CLI_RUN, &options->sweep.axes, override, plan) : status;
-    SM_FAIL_IF(status == SM_ERR_USAGE, status, "%s:%d: %s", name, number, sm_error_message());
+    SM_FAIL_IF(status == SM_ERR_USAGE && name[0] != '\0', status, "%s:%d: %s", name, number, sm_error_message());
     return status;
 }
 
 // The lines of --preset or --file.
 static sm_status add_lines(const cli_options *options, cli_sweep_plan *plan) {
     const char *preset = options->sweep.preset;
-    const char *name = preset != NULL ? preset : options->sweep.sweep_file;
+    const char *name = preset != NULL ? "" : options->sweep.sweep_file; // only a user's file can be wrong by itself
     const char *text = preset != NULL ? cli_preset_find(preset) : NULL;
     SM_FREED char *read = NULL;
     if (preset != NULL && text == NULL) {

@@ -19,7 +19,7 @@ typedef struct sm_exchange sm_exchange;
 sm_status sm_exchange_open(sm_comm *comm, sm_device *device, sm_plan *plan, sm_exchange **exchange);
 // After the plan is prepared: lets the device reach the host memory that it copies to and from.
 sm_status sm_exchange_pin(sm_exchange *exchange, sm_executable *executable);
-// How what is exchanged travels, in words; "" for a NULL exchange. And what is missing for a faster way; "": nothing.
+// The transport of exchanges, in words; "" for a NULL exchange. And the lack that rules out a faster one; "": none.
 const char *sm_exchange_transport(const sm_exchange *exchange);
 const char *sm_exchange_advice(const sm_exchange *exchange);
 // The device of each process, where they differ in kind or share a card; "" where each has one of its own, all alike.
@@ -32,9 +32,9 @@ SM_OWNABLE(sm_exchange, sm_exchange_close)
 // processes and for copies, without the time that the device still computed.
 sm_status sm_exchange_run(sm_exchange *exchange, sm_executable *executable, int op, int64_t *waited_ns);
 
-// With a sharded optimizer each process has the sums of its slices alone, and of weights whose copies alone are
-// gathered, its slices: completes the weights, before anyone but an update reads or writes them, and for checks the
-// gradients. All must call it.
+// With a sharded optimizer a process has only its slices of the gradients' sums, and only its slices of weights that
+// are gathered as copies. Completes these weights, before anyone but an update reads or writes them; with_gradients:
+// the gradients, too, for checks. All must call it.
 sm_status sm_exchange_complete(sm_exchange *exchange, sm_executable *executable, bool with_gradients);
 
 // Sends process 0's bytes to all. NULL: a single process.
