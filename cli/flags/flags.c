@@ -417,7 +417,7 @@ static const cli_flag flags[] = {
 
     {"Comparison", "weak", 0, CLI_SWITCH, NULL, NULL, CHECK_RUN, AT(compare.weak),
      .help = "weak scaling: the work of each process must agree, instead of the work of all together"},
-    {"Comparison", "predict", 0, CLI_INTS, "N[,N]", "8-1024*2", SCALING, AT(compare.predict), WITHIN(1, 1048576),
+    {"Comparison", "predict", 0, CLI_INTS, "N[,N]", "4-1024*2", SCALING, AT(compare.predict), WITHIN(1, 1048576),
      .help = "numbers of processes to predict from the model"},
 
     {"Processes", "processes", 0, CLI_INT, "N", "1", WALK | ESTIMATE, AT(processes.n_processes), WITHIN(1, 65536),
