@@ -14,8 +14,7 @@
 // for a word takes turns with the queue: each 2.4 ms the card looks at it, once the groups at work have ended, and the
 // queue loses a tenth of its speed. So the launching thread looks at words in the host's memory, and streams only copy
 // and write such words. A sum in a queue of its own keeps units from a product whose groups would fill all of them,
-// which then takes twice as long. So sums are enqueued between kernels that compute, and the launching thread stays
-// close to the device.
+// which then takes twice as long. So sums are enqueued between kernels, and the launching thread stays close.
 #include <pthread.h>
 #include <sched.h>
 #include <time.h>
@@ -34,7 +33,7 @@ typedef struct opencl_landing {
     opencl_collective *last;
     unsigned n_arriving;        // slots in use
     unsigned n_slots;           // used so far
-    int64_t last_end_ns;        // of an exchange
+    int64_t last_end_ns;        // of moving
     uint64_t launches_at_begin; // enqueued when the last one began
     bool is_flushed;            // all events
 } opencl_landing;
@@ -94,6 +93,20 @@ void opencl_free_landing(opencl_executable *e) {
 static bool has_told(const opencl_executable *e, int rank, opencl_matter matter, uint32_t number) {
     const opencl_peers *p = e->device->peers;
     return (int32_t)(atomic_load(opencl_told_word(p, p->rank, matter, rank)) - number) >= 0;
+}
+
+// Whether the own stream has moved what it was given, whose time counts when that is first seen: not the time until the
+// queue comes to a sum, nor that until others have moved theirs. Exchanges overlap: a time counts for the earlier one.
+static bool has_moved(const opencl_executable *e, opencl_collective *c, opencl_matter matter) {
+    opencl_landing *l = e->landing;
+    const bool has = has_told(e, e->device->peers->rank, matter, c->number);
+    if (has && c->start_ns != 0) {
+        const int64_t now_ns = sm_now_ns();
+        c->busy_ns += now_ns - (c->start_ns > l->last_end_ns ? c->start_ns : l->last_end_ns);
+        l->last_end_ns = now_ns;
+        c->start_ns = 0;
+    }
+    return has;
 }
 
 static bool have_all_told(const opencl_executable *e, opencl_matter matter, uint32_t number) {
@@ -222,7 +235,7 @@ static sm_status push(opencl_executable *e, opencl_collective *c) {
     const opencl_peers *p = e->device->peers;
     const cuda_stream stream = p->links->pushing;
     const own_slice s = slice_of(e, c);
-    c->start_ns = is_sum(c) ? c->start_ns : sm_now_ns();
+    c->start_ns = sm_now_ns();
     const cuda_address from = place_in(e, c, p->rank) + s.at_bytes;
     for (int k = 1; k < p->n_processes && s.size_bytes > 0 && c->what.kind != SM_COLLECTIVE_REDUCE_SCATTER; k++) {
         const int rank = (p->rank + k) % p->n_processes;
@@ -253,7 +266,7 @@ static sm_status step(opencl_executable *e, opencl_collective *c, opencl_stage b
             SM_TRY(pull(e, c));
         }
         break;
-    case OPENCL_STAGE_LANDED: break; // add_landed
+    case OPENCL_STAGE_LANDED: (void)has_moved(e, c, OPENCL_LANDED); break; // add_landed goes on
     case OPENCL_STAGE_LEAVES:
         SM_TRY(before > from ? is_computed(e, c, &computed) : SM_OK);
         if (before > from && computed && have_all_told(e, OPENCL_READY, c->number)) {
@@ -263,10 +276,7 @@ static sm_status step(opencl_executable *e, opencl_collective *c, opencl_stage b
         }
         break;
     case OPENCL_STAGE_TAKEN:
-        if (have_all_told(e, OPENCL_TAKEN, c->number)) {
-            const int64_t now_ns = sm_now_ns(); // exchanges overlap: a time counts for the earlier one
-            c->busy_ns = now_ns - (c->start_ns > l->last_end_ns ? c->start_ns : l->last_end_ns);
-            l->last_end_ns = now_ns;
+        if (has_moved(e, c, OPENCL_TAKEN) && have_all_told(e, OPENCL_TAKEN, c->number)) {
             c->stage = OPENCL_STAGE_OVER;
         }
         break;
@@ -298,15 +308,14 @@ static bool is_at_last_begin(const opencl_executable *e, const opencl_collective
            e->landing->launches_at_begin == e->n_enqueued;
 }
 
-// Sums what has landed, and marks the queue after these sums, and for an exchange that begins, unless that is NULL. The
-// caller has the lock.
+// Sums what has landed, and marks the queue after it, and for a begun exchange (or NULL). The caller has the lock.
 static sm_status add_landed(opencl_executable *e, opencl_collective *begun) {
     opencl_landing *l = e->landing;
     opencl_collective *first = NULL; // parts land in the order of the begins
     int n_sums = 0;
     cl_event here = NULL;
     for (opencl_collective *c = l->first; c != NULL; c = c->after) {
-        if (c->stage == OPENCL_STAGE_LANDED && has_told(e, e->device->peers->rank, OPENCL_LANDED, c->number)) {
+        if (c->stage == OPENCL_STAGE_LANDED && has_moved(e, c, OPENCL_LANDED)) {
             const own_slice s = slice_of(e, c);
             SM_TRY(s.n_elems > 0 ? enqueue_sum(e, c, &s) : SM_OK);
             c->stage = OPENCL_STAGE_LEAVES;
@@ -327,8 +336,7 @@ static sm_status add_landed(opencl_executable *e, opencl_collective *begun) {
     return SM_OK;
 }
 
-// All that may be done now, and the begin of an exchange, unless that is NULL. In the computing thread, or while it
-// waits.
+// All that may be done now, and the begin of an exchange (or NULL). In the computing thread, or while it waits.
 static sm_status advance(opencl_executable *e, opencl_collective *begun) {
     opencl_landing *l = e->landing;
     pthread_mutex_lock(&l->lock);
@@ -420,6 +428,7 @@ static sm_status begin(sm_executable *executable, const sm_collective *what, voi
     SM_TRY(e->collectives == NULL ? link_all(e) : SM_OK);
     SM_TRY(opencl_begin_collective(e, what, ticket, &c));
     c->number = ++e->device->peers->links->n_begun;
+    c->busy_ns = 0;
     SM_TRY(advance(e, c));
     return wait_for_device(e, c);
 }
