@@ -25,15 +25,9 @@ static void round_all(float *values, int64_t n) {
     }
 }
 
-static void add(float *restrict sum, const float *restrict values, int64_t n) {
+static void add(float *restrict sum, const float *restrict values, int64_t n, bool rounds) {
     for (int64_t i = 0; i < n; i++) {
-        sum[i] += values[i];
-    }
-}
-
-static void add_rounded(float *restrict sum, const float *restrict values, int64_t n) {
-    for (int64_t i = 0; i < n; i++) {
-        sum[i] += sm_bf16_widen(sm_bf16_round(values[i]));
+        sum[i] += rounds ? sm_bf16_widen(sm_bf16_round(values[i])) : values[i];
     }
 }
 
@@ -48,7 +42,7 @@ static void sum_members(const sm_reducer *r, const sm_comm_job *job, int64_t fir
         round_all(sum, n);
     }
     for (int i = 1; i < r->comm->n_members; i++) {
-        (job->is_bf16 ? add_rounded : add)(sum, part_of(r, job, i) + first, n);
+        add(sum, part_of(r, job, i) + first, n, job->is_bf16);
     }
 }
 
@@ -237,7 +231,7 @@ static sm_status sum_groups(sm_reducer *r, const sm_comm_job *job, sm_slice slic
         memset(sum, 0, sizeof sum);
         for (int group = 0; group < comm->n_groups; group++) {
             from_wire(job, (char *)r->incoming + (size_t)group * stride_bytes, first, length, part);
-            add(sum, part, length);
+            add(sum, part, length, false);
         }
         to_wire(job, sum, length, wire, first);
     }

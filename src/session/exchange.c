@@ -27,14 +27,8 @@ typedef struct {
     void *copy_in;
     int64_t ticket;  // 0: not started
     int64_t brought; // ticket of the previous exchange, which the other may still be reading; 0: none
+    void *carried;   // the library's ticket; NULL: never begun
 } transfer;
-
-// By this a library finds a transfer, also after it has begun again and from the communicating thread.
-typedef struct {
-    const sm_collectives *library;
-    sm_executable *executable;
-    void *ticket; // NULL: never begun
-} collective;
 
 struct sm_exchange {
     sm_comm *comm;
@@ -52,12 +46,11 @@ struct sm_exchange {
     char transport[SM_COLLECTIVES_TEXT_SIZE];
     char advice[SM_COLLECTIVES_TEXT_SIZE * 2]; // what would be faster; "": nothing
     char devices[SM_DEVICES_SIZE];
-    int n_threads;           // threads of this process that sum
-    transfer *transfers;     // two for each op: for its first and its second output
-    collective *collectives; // likewise
-    int n_under_way;         // transfers in progress
-    int64_t last_ticket;     // last one started
-    bool is_apart;           // of some weights, only the own slices are those of the last step
+    int n_threads;       // threads of this process that sum
+    transfer *transfers; // two for each op: for its first and its second output
+    int n_under_way;     // transfers in progress
+    int64_t last_ticket; // last one started
+    bool is_apart;       // of some weights, only the own slices are those of the last step
 };
 
 // --- shared memory -------------------------------------------------------------------------------------
@@ -131,9 +124,8 @@ static sm_status join_library(sm_exchange *x, const sm_collectives *library) {
     j.has_id = made == SM_OK;
     SM_TRY(sm_comm_broadcast(x->comm, 0, &j.id, sizeof j.id));
     SM_TRY(sm_comm_broadcast(x->comm, 0, &j.has_id, sizeof j.has_id));
-    if (!j.has_id) {
-        return made != SM_OK ? made : sm_fail(SM_ERR_DEVICE, "rank 0 could not begin");
-    }
+    SM_TRY(made);
+    SM_FAIL_IF(!j.has_id, SM_ERR_DEVICE, "rank 0 could not begin");
     j.rank = sm_comm_rank(x->comm);
     return sm_comm_wait_beside(x->comm, join, &j, sizeof j);
 }
@@ -183,27 +175,25 @@ static sm_status as_asked(const char *name, sm_status status) {
     return status == SM_OK ? SM_OK : sm_fail(status, "--transport %s: %s", name, sm_error_message());
 }
 
-static sm_status use_named(sm_exchange *x, const char *name, const sm_comm_options *options) {
+// All processes use the same.
+static sm_status choose_transport(sm_exchange *x) {
+    static const char *const names[] = {SM_TRANSPORT_LIST(SM_WORD)};
+    const sm_comm_options *options = sm_comm_options_of(x->comm);
     const sm_collectives *library = NULL;
-    for (int i = 0; (library = sm_collectives_of(x->device->backend, i)) != NULL; i++) {
-        if (strcmp(library->name, name) == 0) {
-            break;
-        }
+    const char *name = names[options->transport];
+    if (options->transport == SM_TRANSPORT_AUTO) {
+        return choose_automatically(x, options);
+    }
+    if (options->transport == SM_TRANSPORT_MEMORY || options->transport == SM_TRANSPORT_MESSAGES) {
+        return SM_OK;
+    }
+    int i = 0;
+    while ((library = sm_collectives_of(x->device->backend, i)) != NULL && strcmp(library->name, name) != 0) {
+        i++;
     }
     SM_TRY(sm_comm_agree(x->comm, as_asked(name, find_library(x, library, options))));
     SM_TRY(sm_comm_agree(x->comm, as_asked(name, join_library(x, library))));
     return use_library(x, library);
-}
-
-// All processes use the same.
-static sm_status choose_transport(sm_exchange *x) {
-    const sm_comm_options *options = sm_comm_options_of(x->comm);
-    switch (options->transport) {
-    case SM_TRANSPORT_AUTO: return choose_automatically(x, options);
-    case SM_TRANSPORT_P2P: return use_named(x, "p2p", options);
-    case SM_TRANSPORT_NCCL: return use_named(x, "nccl", options);
-    default: return SM_OK;
-    }
 }
 
 const char *sm_exchange_transport(const sm_exchange *x) { return x != NULL ? x->transport : ""; }
@@ -268,7 +258,6 @@ sm_status sm_exchange_open(sm_comm *comm, sm_device *device, sm_plan *plan, sm_e
         .segments = sm_calloc((size_t)plan->n_arenas + 1, sizeof *x->segments),
         .memory = sm_calloc((size_t)plan->n_arenas + 1, sizeof *x->memory),
         .transfers = sm_calloc(2 * (size_t)plan->n_ops + 1, sizeof *x->transfers),
-        .collectives = sm_calloc(2 * (size_t)plan->n_ops + 1, sizeof *x->collectives),
         .begun = sm_calloc(2 * (size_t)plan->n_ops + 1, sizeof *x->begun),
     };
     SM_TRY(compare_devices(x));
@@ -290,7 +279,6 @@ void sm_exchange_close(sm_exchange *exchange) {
         free(exchange->segments);
         free(exchange->memory);
         free(exchange->transfers);
-        free(exchange->collectives);
         free(exchange->begun);
         free(exchange);
     }
@@ -388,11 +376,9 @@ static sm_status hand_over(void *ctx) {
     return x->library->hand_over(x->executable, x->begun, x->n_begun);
 }
 
-static collective *collective_of(const transfer *t) { return &t->exchange->collectives[t - t->exchange->transfers]; }
-
 static sm_status is_carried(void *ctx, bool *is_done) {
-    const collective *c = ctx;
-    return c->library->is_done(c->executable, c->ticket, is_done);
+    const transfer *t = ctx;
+    return t->exchange->library->is_done(t->executable, t->carried, is_done);
 }
 
 static void abort_library(void *ctx) {
@@ -401,8 +387,8 @@ static void abort_library(void *ctx) {
 }
 
 static void abort_library_of(void *ctx) {
-    const collective *c = ctx;
-    c->library->abort(c->executable->device);
+    const transfer *t = ctx;
+    abort_library(t->exchange);
 }
 
 // Hands over everything that was begun: when no more is begun in this part of the step, or the first of it is needed.
@@ -436,27 +422,27 @@ static bool is_last_start(const sm_plan *plan, int at) {
 }
 
 // The communicating thread asks until `is_done`, and whether all processes live.
-static sm_status watch(sm_exchange *x, sm_status (*is_done)(void *ctx, bool *is_done), collective *c) {
-    const sm_comm_job job = {.pattern = SM_COMM_WATCH, .is_done = is_done, .fail = abort_library_of, .ctx = c};
+static sm_status watch(sm_exchange *x, sm_status (*is_done)(void *ctx, bool *is_done), transfer *t) {
+    const sm_comm_job job = {.pattern = SM_COMM_WATCH, .is_done = is_done, .fail = abort_library_of, .ctx = t};
     int64_t ticket = 0;
     SM_TRY(sm_comm_start(x->comm, &job, &ticket));
     return sm_comm_finish(x->comm, ticket);
 }
 
 // Looks for a short time by itself, which is faster than to wait for the communicating thread, that watches.
-static sm_status wait_for_library(sm_exchange *x, sm_status (*is_done)(void *ctx, bool *is_done), collective *c) {
+static sm_status wait_for_library(sm_exchange *x, sm_status (*is_done)(void *ctx, bool *is_done), transfer *t) {
     enum { SHORT_NS = 1000000 };
     const int64_t until_ns = sm_now_ns() + SHORT_NS;
     bool done = false;
     while (!done && sm_now_ns() < until_ns) {
-        SM_TRY(is_done(c, &done));
+        SM_TRY(is_done(t, &done));
     }
-    return done ? SM_OK : watch(x, is_done, c);
+    return done ? SM_OK : watch(x, is_done, t);
 }
 
 static sm_status is_settled(void *ctx, bool *is_settled) {
-    const collective *c = ctx;
-    return c->library->is_settled(c->executable, is_settled);
+    const transfer *t = ctx;
+    return t->exchange->library->is_settled(t->executable, is_settled);
 }
 
 static sm_status begin_by_library(sm_exchange *x, transfer *t, const sm_op *op) {
@@ -465,18 +451,13 @@ static sm_status begin_by_library(sm_exchange *x, transfer *t, const sm_op *op) 
                                                [SM_COMM_ALL_GATHER] = SM_COLLECTIVE_ALL_GATHER};
     const sm_collective what = {
         .kind = kinds[t->pattern], .tensor = t->tensor, .line_elems = t->line_elems, .is_bf16 = op->attr.is_bf16};
-    collective *c = collective_of(t);
     SM_TRY(finish_handing(x));
-    if (c->ticket == NULL) {
-        c->library = x->library;
-        c->executable = t->executable;
-    }
-    SM_TRY(x->library->begin(t->executable, &what, &c->ticket));
+    SM_TRY(x->library->begin(t->executable, &what, &t->carried));
     t->ticket = 1; // any number
     x->n_under_way++;
     if (x->library->hand_over != NULL) {
         x->executable = t->executable;
-        x->begun[x->n_begun++] = c->ticket;
+        x->begun[x->n_begun++] = t->carried;
     }
     return SM_OK;
 }
@@ -485,12 +466,11 @@ static sm_status finish(sm_exchange *x, transfer *t) {
     if (t->ticket == 0) {
         return SM_OK;
     }
-    const collective *c = collective_of(t);
     if (x->library != NULL) {
         SM_TRY(hand_over_begun(x));
         SM_TRY(finish_handing(x));
-        SM_TRY(wait_for_library(x, is_carried, collective_of(t)));
-        sm_comm_add_busy(x->comm, x->library->elapsed_ns(t->executable, c->ticket));
+        SM_TRY(wait_for_library(x, is_carried, t));
+        sm_comm_add_busy(x->comm, x->library->elapsed_ns(t->executable, t->carried));
     } else {
         SM_TRY(sm_comm_finish(x->comm, t->ticket));
         SM_TRY(t->copy_in == NULL ? SM_OK : x->backend->wait_copy(t->executable, t->copy_in));
@@ -498,7 +478,7 @@ static sm_status finish(sm_exchange *x, transfer *t) {
     t->ticket = 0;
     x->n_under_way--;
     if (x->library != NULL) {
-        return x->library->finish(t->executable, c->ticket);
+        return x->library->finish(t->executable, t->carried);
     }
     if (x->is_pair && x->n_under_way == 0) { // finishes come in another order than starts
         sm_comm_release(x->comm, x->last_ticket);
@@ -521,7 +501,8 @@ static sm_status begin(sm_exchange *x, sm_executable *executable, transfer *t, c
                     .is_bf16 = op->attr.is_bf16,
                     .host = x->library == NULL ? x->memory[of->arena] + of->offset_bytes : NULL,
                     .theirs = x->is_pair ? their_memory(x, of->arena) + of->offset_bytes : NULL,
-                    .brought = t->brought};
+                    .brought = t->brought,
+                    .carried = t->carried};
     if (x->library != NULL) {
         return begin_by_library(x, t, op);
     }
@@ -554,7 +535,7 @@ static bool is_waiting(transfer *t) {
     }
     bool is_done = false;
     if (t->exchange->library != NULL) {
-        return is_carried(collective_of(t), &is_done) != SM_OK || !is_done;
+        return is_carried(t, &is_done) != SM_OK || !is_done;
     }
     return !sm_comm_is_finished(t->exchange->comm, t->ticket) ||
            (t->copy_in != NULL && !t->exchange->backend->is_copied(t->executable, t->copy_in));
@@ -613,8 +594,7 @@ static sm_status combine_now(sm_exchange *x, sm_executable *executable, const sm
     return x->backend->upload(executable, tensor, 0, n, values);
 }
 
-// A start costs its caller only the time to start it. Where devices exchange by themselves, it may also wait until its
-// own device has come closer.
+// A start takes only its own time. Where devices exchange by themselves, it may also wait for its own device.
 static sm_status start(sm_exchange *x, sm_executable *executable, transfer *t, const sm_op *op, int64_t *waited_ns) {
     const int64_t start_ns = sm_now_ns();
     const int copy = op->kind == SM_OP_ALL_GATHER_START ? op->out[SM_OUT(all_gather_start, w)] : SM_NO_TENSOR;
@@ -636,8 +616,8 @@ sm_status sm_exchange_run(sm_exchange *x, sm_executable *executable, int at, int
         SM_TRY(is_last_start(x->plan, at) ? hand_over_begun(x) : SM_OK);
         // A process may wait for others next, as when it saves, before it finishes a gather.
         const bool settles = op->kind == SM_OP_ALL_GATHER_START && x->library != NULL && x->library->is_settled != NULL;
-        collective *c = collective_of(t + op->attr.copies_only);
-        return settles && is_last_start(x->plan, at) ? wait_for_library(x, is_settled, c) : SM_OK;
+        t += op->attr.copies_only;
+        return settles && is_last_start(x->plan, at) ? wait_for_library(x, is_settled, t) : SM_OK;
     }
     return op->kind == SM_OP_GATHER_ROWS            ? gather_now(x, executable, t, op, waited_ns)
            : op->kind == SM_OP_COMMUNICATION_FINISH ? finish_of(x, executable, op->out[0], waited_ns)

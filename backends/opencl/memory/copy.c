@@ -23,10 +23,8 @@ static sm_status get_kernels(opencl_executable *e) {
 
 void opencl_free_copies(opencl_executable *e) {
     for (int i = OUT; i <= IN; i++) {
-        cl_kernel kernels[] = {e->ways[i].plain, e->ways[i].rounded};
-        for (int k = 0; k < 2; k++) {
-            opencl_release_kernel(kernels[k]);
-        }
+        opencl_release_kernel(e->ways[i].plain);
+        opencl_release_kernel(e->ways[i].rounded);
         opencl_release_buffer(e->ways[i].landing);
     }
 }
