@@ -52,8 +52,7 @@ typedef struct {
     const char *helper; // path of a program that, called as `PATH --helper BACKEND WORD...`, ends with the backend's
                         // help(); NULL: the backend starts no processes
 
-    // The user's kernels, run instead of the backend's own; they outlive the device. Ignored by a backend that takes
-    // none.
+    // The user's kernels, instead of the backend's own; they outlive the device. Ignored by a backend that takes none.
     const sm_own_kernel *own_kernels;
     int n_own_kernels;
 } sm_open_options;
@@ -78,8 +77,7 @@ typedef struct {
     int64_t deadline_ns; // by sm_now_ns; 0 = none. Set by the caller: a wait for the device ends at this time with
         // SM_ERR_TIMEOUT, and the device cannot be used afterwards. Ignored by backends that never wait
 
-    // For a tuned plan: the time that prepare() took to choose kernels by measurement, and any problem in one line, ""
-    // if none.
+    // For a tuned plan: the time that prepare() took to measure kernels, and any problem in one line, "" if none.
     int64_t tune_ns;
     char tune_warning[SM_TEXT_SIZE * 2];
 
@@ -152,22 +150,20 @@ struct sm_backend {
     sm_status (*open)(int index, const sm_open_options *options, sm_device **device);
     void (*close)(sm_device *device); // NULL is fine
 
-    // Announces that this process will open a device and prepare a plan: slow work for it may start now, in processes
-    // of `helper` (sm_open_options). NULL: no such work.
-    void (*foresee)(const char *helper);
+    // Announces that this process will open a device and prepare a plan: slow work may start now, in processes of
+    // `helper` (sm_open_options) and, if the device will exchange with other processes', in threads. NULL: none.
+    void (*foresee)(const char *helper, bool exchanges);
 
     // SM_OK, or SM_ERR_UNSUPPORTED with the reason as the error message.
     sm_status (*supports)(const sm_device *device, const sm_plan *plan, const sm_op *op);
 
-    // Whether the device lacks instructions for that precision and computes by widening to another. Rows then say
-    // `emulated`. NULL: never.
+    // Whether the device computes in that precision by widening to another: rows then say `emulated`. NULL: never.
     bool (*emulates)(const sm_device *device, sm_precision precision);
 
     // Measures for about `seconds` in all.
     sm_status (*measure_peaks)(sm_device *device, sm_precision precision, double seconds, sm_peaks *peaks);
 
-    // The same for operands of `working_set_bytes` in all, which may fit in a cache: a shorter measurement. NULL: use
-    // measure_peaks.
+    // The same for operands of `working_set_bytes` in all, which may fit in a cache: shorter. NULL: use measure_peaks.
     sm_status (*measure_peaks_within)(sm_device *device, sm_precision precision, size_t working_set_bytes,
                                       double seconds, sm_peaks *peaks);
 
@@ -177,12 +173,10 @@ struct sm_backend {
     // Bytes that `prepare` will allocate in addition to the plan's own memory: scratch, packed operands.
     size_t (*working_bytes)(const sm_device *device, const sm_plan *plan);
 
-    // Does work that prepare() started in a separate process; the words name it and are prepare()'s own. NULL: no such
-    // work.
+    // Does work that prepare() started in a separate process; the words name it, as prepare() chose. NULL: none.
     sm_status (*help)(int n_words, char *const *words);
 
-    // Compiles a plan with assigned memory, and allocates that memory, zeroed. SM_ERR_OOM names the requested and the
-    // available bytes.
+    // Compiles a plan with assigned memory, and allocates that, zeroed. SM_ERR_OOM names requested and available bytes.
     sm_status (*prepare)(sm_device *device, const sm_plan *plan, sm_executable **executable);
     void (*release)(sm_executable *executable); // NULL is fine
 
@@ -200,8 +194,7 @@ struct sm_backend {
     // NULL: not supported, so no step can be repeated.
     sm_status (*keep_weights)(sm_executable *executable, sm_weights_action action);
 
-    // Address of a tensor in the host's memory, for a plan that reads it there (sm_tensor.memory). NULL: the device has
-    // its own memory.
+    // Address of a tensor in the host's memory, for plans that read it there (sm_tensor.memory). NULL: none.
     const void *(*address)(const sm_executable *executable, int tensor);
 
     // For devices with their own memory; NULL where a plan's arenas are host memory, which the caller may provide

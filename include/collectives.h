@@ -57,8 +57,7 @@ typedef struct sm_collectives {
     sm_status (*is_done)(sm_executable *executable, void *ticket, bool *is_done);
     // For a ticket that is done: ops started afterwards see the result.
     sm_status (*finish)(sm_executable *executable, void *ticket);
-    // For a ticket that is done: the time on the device of all exchanges that were handed over with it, at the first of
-    // them; 0 at the others.
+    // For a ticket that is done: the device's time of all that were handed over with it, at the first; 0 at the others.
     int64_t (*elapsed_ns)(sm_executable *executable, void *ticket);
 
     // Ends what is in progress, in all threads, with a failure.

@@ -172,8 +172,7 @@ sm_precision sm_plan_precision(const sm_plan *plan);
 // SM_ERR_UNSUPPORTED if the plan's products are not plain; for backends that compute only those.
 sm_status sm_plan_supports_plain_products(const sm_plan *plan, const char *device_id);
 
-// Adds a root tensor and returns its index, or SM_NO_TENSOR after a failure, with the error message set (a dim < 1, or
-// a size that overflows).
+// Adds a root tensor and returns its index, or SM_NO_TENSOR after a failure, with its message (a dim < 1, an overflow).
 int sm_plan_add_tensor(sm_plan *plan, sm_role role, sm_dtype dtype, int n_dims, const int64_t *dims,
                        const char *name_format, ...) __attribute__((format(printf, 6, 7)));
 
@@ -238,8 +237,7 @@ static inline bool sm_plan_is_exchanged(const sm_plan *plan, sm_role role) {
            (role == SM_ROLE_GRADIENT || (role == SM_ROLE_PARAMETER && plan->processes.is_sharded));
 }
 
-// Bytes that the plan needs on a device, by role (by_role may be NULL) and in all (the sum of the arenas). Valid after
-// sm_plan_assign_memory.
+// Bytes that the plan needs on a device, by role (or NULL) and in all (its arenas). Valid after sm_plan_assign_memory.
 size_t sm_plan_memory(const sm_plan *plan, size_t by_role[SM_ROLE_COUNT]);
 
 // For each tensor, the range of ops during which it holds data: first use to one past last use (of it or its root);

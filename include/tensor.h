@@ -42,23 +42,20 @@ typedef struct {
     // parameter also writes the copy. SM_NO_TENSOR: matmuls read the parameter itself.
     int working_copy;
 
-    // The whole state of a sharded optimizer, as it is saved: its elements are in the processes' slices. It has no
-    // memory of its own.
+    // The whole state of a sharded optimizer, as it is saved: without memory of its own, but in the processes' slices.
     bool is_sharded;
     int shard_group;      // the parameter's group and its place there
     int64_t shard_offset; // in elements of the state
     int shard_block;      // parameters for each element of the state
     int shard_state;      // index of the update's output
 
-    // Saved under this tensor's name as a part of the model or of its optimizer's state: single parameters and states,
-    // not groups.
+    // Saved under this tensor's name, of the model or its optimizer's state: single parameters and states, not groups.
     bool is_saved;
     int64_t real_elems; // elements without padding (rows of a vocabulary that the model does not have)
     double init_value;  // parameters before training: the value of all elements,
     double init_std;    // or, if above 0, they are drawn from N(0, init_std)
 
-    // Address of its values, for a backend that works in host memory; owned by the caller, and only read. NULL: they
-    // are in its arena.
+    // Address of its values, for a backend in host memory; owned by the caller, only read. NULL: in its arena.
     const void *memory;
 
     // Filled by the planner, for roots and views alike.

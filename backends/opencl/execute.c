@@ -4,8 +4,7 @@
 
 #include "backends/opencl/opencl.h"
 
-// Whether gradients of weights go to the queue aside: from 16-bit data, if they take long enough, and on a card that
-// exchanges nothing with others.
+// Whether gradients of weights go to the queue aside: of 16-bit data, if they take long, and nothing is exchanged.
 static bool uses_aside(const opencl_device *device, const sm_plan *plan) {
     double flops = 0;
     int n = 0;

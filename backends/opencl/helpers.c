@@ -131,9 +131,13 @@ static bool begin_early(const opencl_facts *facts) {
     return foreseen != NULL;
 }
 
-void opencl_foresee(const char *helper) {
+void opencl_foresee(const char *helper, bool exchanges) {
     foreseen = helper;
     opencl_begin_early = begin_early;
+    if (exchanges) {
+        opencl_begin_listing();
+        opencl_peers_foresee();
+    }
 }
 
 void opencl_dismiss_helpers(const opencl_device *device) {

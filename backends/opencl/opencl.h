@@ -47,8 +47,9 @@ sm_status opencl_build_ahead(opencl_executable *e);
 sm_status opencl_help(int n_words, char *const *words); // in such a process
 
 // Announces that this process will run a plan on some device. From now on, helper processes start as soon as a device
-// is found without known programs, as they need the driver for as long as this process does.
-void opencl_foresee(const char *helper);
+// is found without known programs, as they need the driver for as long as this process does. One that exchanges begins
+// with the drivers of OpenCL and CUDA in threads.
+void opencl_foresee(const char *helper, bool exchanges);
 void opencl_dismiss_helpers(const opencl_device *device);
 void opencl_end_dismissed(const opencl_device *device); // waits for those: no step runs at their end
 void opencl_end_helpers(const opencl_device *device);   // waits for their end

@@ -172,6 +172,7 @@ static void release(ablation *a) {
 
 sm_status cli_ablate(const cli_options *options) {
     SM_AT_END(release) ablation a = {.asked = options->device.without_bits};
+    cli_foresee(options);
     SM_TRY(cli_single_job(options, NULL, &a.job));
     a.job.without = 0;
     SM_TRY(cli_workload_open(options, &a.job, &a.workload));

@@ -123,7 +123,6 @@ sm_status cli_job_of(const cli_options *o, sm_comm *comm, cli_job *job) {
 
 sm_status cli_single_job(const cli_options *options, sm_comm *comm, cli_job *job) {
     static cli_device_list devices;
-    cli_foresee();
     SM_TRY(cli_select_devices(&options->device.backends, &devices));
     SM_TRY(cli_job_of(options, comm, job));
     return cli_choose_device(comm, &devices, &job->device);

@@ -7,11 +7,47 @@
 #include "os/os.h"
 #include "src/weights/weights.h"
 
+static const struct {
+    const char *count, *rank;
+    const char *sign; // of the launcher
+} launchers[] = {{"OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
+                 {"MPI_LOCALNRANKS", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
+                 {"PMI_SIZE", "PMI_RANK", "PMI_SMPD_ID"}}; // Microsoft MPI
+
+// The launcher that started several processes on this host; -1: none.
+static int find_launcher(void) {
+    for (size_t i = 0; i < sizeof launchers / sizeof launchers[0]; i++) {
+        const char *text = getenv(launchers[i].count);
+        if (text != NULL && atoi(text) > 1 && getenv(launchers[i].sign) != NULL) {
+            return (int)i;
+        }
+    }
+    return -1;
+}
+
+// Drivers begin before the processes have met, if --backend names theirs.
+void cli_foresee(const cli_options *options) {
+    const cli_texts *names = &options->device.backends;
+    const int way = options->processes.transport;
+    const bool exchanges = find_launcher() >= 0 && way != SM_TRANSPORT_MEMORY && way != SM_TRANSPORT_MESSAGES;
+    for (int b = 0; b < sm_backend_count(); b++) {
+        const sm_backend *backend = sm_backend_at(b);
+        bool is_named = false;
+        for (int i = 0; i < names->n; i++) {
+            is_named |= strncmp(names->texts[i], backend->name, strlen(backend->name)) == 0;
+        }
+        if (backend->foresee != NULL) {
+            backend->foresee(os_program(), exchanges && is_named);
+        }
+    }
+}
+
 sm_status cli_join(const cli_options *options, sm_comm **comm) {
     const sm_comm_options how = {.timeout_s = options->processes.comm_timeout_s,
                                  .transport = (sm_transport)options->processes.transport,
                                  .nccl = options->processes.nccl};
     int n_cores = 0;
+    cli_foresee(options);
     SM_TRY(sm_comm_open(&how, comm));
     cli_mute(sm_comm_rank(*comm) > 0);
     SM_FREED sm_comm_fact *facts = sm_calloc((size_t)options->argc + 1, sizeof *facts);
@@ -117,24 +153,6 @@ sm_status cli_compare_files(const cli_options *options, sm_status status, sm_tra
 }
 
 // --- who starts them, and what each does -----------------------------------------------------------
-
-static const struct {
-    const char *count, *rank;
-    const char *sign; // of the launcher
-} launchers[] = {{"OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
-                 {"MPI_LOCALNRANKS", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
-                 {"PMI_SIZE", "PMI_RANK", "PMI_SMPD_ID"}}; // Microsoft MPI
-
-// The launcher that started several processes on this host; -1: none.
-static int find_launcher(void) {
-    for (size_t i = 0; i < sizeof launchers / sizeof launchers[0]; i++) {
-        const char *text = getenv(launchers[i].count);
-        if (text != NULL && atoi(text) > 1 && getenv(launchers[i].sign) != NULL) {
-            return (int)i;
-        }
-    }
-    return -1;
-}
 
 sm_status cli_require_alone(const cli_options *options) {
     const int i = find_launcher();

@@ -185,14 +185,6 @@ sm_status cli_select_devices(const cli_texts *names, cli_device_list *list) {
     return SM_OK;
 }
 
-void cli_foresee(void) {
-    for (int b = 0; b < sm_backend_count(); b++) {
-        if (sm_backend_at(b)->foresee != NULL) {
-            sm_backend_at(b)->foresee(os_program());
-        }
-    }
-}
-
 sm_open_options cli_open_options(const cli_options *options, int64_t n_threads) {
     return (sm_open_options){.n_threads = (int)n_threads,
                              .isa = options->device.isa,

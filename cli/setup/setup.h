@@ -64,8 +64,8 @@ typedef struct {
 // unknown name. An unavailable device that is named exactly is in the list.
 sm_status cli_select_devices(const cli_texts *names, cli_device_list *list);
 
-// Call it first in a process that opens one of them and trains: starts slow work early.
-void cli_foresee(void);
+// Called by cli_join, or first in a process alone that opens one of them and trains: starts slow work early.
+void cli_foresee(const cli_options *options);
 
 // Removes a backend whose drivers did not list their devices from later selections.
 void cli_lose_backend(const sm_backend *backend);

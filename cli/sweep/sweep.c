@@ -519,7 +519,6 @@ static sm_status plan_of(const cli_options *options, sm_comm *comm, cli_device *
     cli_texts names;
     const char *text = cli_axis_text(&options->sweep.axes, "backend");
     SM_TRY(cli_parse_texts("--backend", text != NULL ? text : "cpu", &names));
-    cli_foresee();
     SM_TRY(cli_select_devices(&names, &devices));
     SM_TRY(cli_choose_device(comm, &devices, device));
     SM_TRY(device->backend->describe(device->index, &info));

@@ -249,7 +249,6 @@ static sm_status open_files(training *t) {
     cli_stage("opening the data", NULL);
     SM_TRY(cli_train_data_open(&t->options, &t->job, &t->data, &t->settings));
     cli_device_list devices;
-    cli_foresee();
     SM_TRY(cli_select_devices(&options->device.backends, &devices));
     SM_TRY(cli_choose_device(t->comm, &devices, &t->job.device));
     cli_stage("opening the device", NULL);

@@ -80,8 +80,7 @@ static sm_status meet_over_groups(sm_reducer *r, uint32_t number) {
     return status;
 }
 
-// Something that all do together did not end in time. Every process that lives comes here at about the same time and
-// says so; who does not has stopped.
+// Something that all do together did not end in time. Every process that lives comes here, and says so; others stopped.
 static sm_status name_who_hangs(sm_reducer *r) {
     enum { LOOKS = 40 };
     static const struct timespec look = {.tv_nsec = 50000000};

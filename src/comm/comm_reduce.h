@@ -27,8 +27,7 @@ typedef struct {
     int n_threads_beside; // threads while nobody waits: 1 if other work uses the processors
     bool is_bf16;         // summands and sums are rounded to bf16, and sent as bf16
 
-    // Called by the summing thread before it reads the segment and after it has written it; may be NULL. A device with
-    // its own memory copies its part here.
+    // Called by the summing thread before it reads and after it has written the segment, to copy a device's; or NULL.
     sm_status (*before)(void *ctx);
     sm_status (*after)(void *ctx);
     sm_status (*is_done)(void *ctx, bool *is_done); // WATCH: whether something else that all processes do is done

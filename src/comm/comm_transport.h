@@ -40,8 +40,7 @@ struct sm_comm {
     int local_rank, local_size;
     bool has_agreed; // after a failure
 
-    // A group is a set of processes that share memory: those of a host, or a single one. Groups are ordered by their
-    // lowest rank.
+    // A group is a set of processes that share memory: a host's, or a single one. Groups are in order of lowest ranks.
     int n_groups;
     int *group_of; // for each rank
     int n_members; // of this process's group, in the order of ranks
@@ -55,8 +54,7 @@ struct sm_comm {
 
 void sm_reducer_free(sm_reducer *reducer); // NULL is fine
 
-// Fails with the rank if that member of this process's group has ended, or if the time until_ns has passed. A waiting
-// thread calls it repeatedly.
+// Fails with the rank if that member of this process's group has ended, or if until_ns has passed. Call it repeatedly.
 sm_status sm_comm_check_wait(const sm_comm *comm, int rank, int64_t until_ns);
 int64_t sm_comm_wait_until_ns(const sm_comm *comm);
 

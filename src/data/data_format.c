@@ -428,8 +428,7 @@ static int find_width(const uint8_t *head, size_t n, bool is_swapped) {
     return 100 * zeros[2] >= 99 * (n_ids / 4) && 100 * zeros[0] < 99 * (n_ids / 4) ? 64 : 32;
 }
 
-// Lower bytes of many 16-bit ids reach far, and no less than upper ones: else the order of bytes is the other one, or
-// each byte is an id.
+// Lower bytes of many 16-bit ids reach as far as upper ones: else their order is the other, or each is an id.
 static void look_at_bytes(const uint8_t *head, size_t n, bool *is_swapped, bool *is_bytes) {
     enum { MANY = 256, VARIED = 16 };
     uint8_t largest[2] = {0};

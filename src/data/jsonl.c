@@ -1,5 +1,4 @@
-// jsonl.c: the index has a mark at the first line after every MARK_BYTES of text. A read decodes the lines from one
-// mark to the next.
+// jsonl.c: the index has a mark at the first line after every MARK_BYTES of text, and a read decodes to the next.
 #include "src/data/data_files.h"
 
 #include <errno.h>

@@ -1,5 +1,4 @@
-// tokens.c: finds the ids' place in each file and checks them all once; each batch is read and checked again, since the
-// files may have changed.
+// tokens.c: finds the ids' place in each file and checks them all once, and each batch again: files may have changed.
 #include <unistd.h>
 
 #include "clock.h"
@@ -71,8 +70,7 @@ typedef struct {
     int64_t number, at, id; // the first one outside of the vocabulary
 } survey;
 
-// The ids [first, first + n) of a shard, n at most PIECE_IDS, as the file has them now. One outside of the vocabulary
-// is refused, or with a survey noted.
+// The ids [first, first + n) of a shard, n at most PIECE_IDS. One outside the vocabulary is refused, or surveyed.
 static sm_status read_shard(const sm_tokens *tokens, int64_t number, int64_t first, int64_t n, int32_t *ids,
                             survey *s) {
     uint8_t bytes[MAX_ID_BYTES * PIECE_IDS];

@@ -1,5 +1,4 @@
-// own_kernel.c: the arguments of a user's kernel, from the table of op kinds. One list of members makes the struct, its
-// signature and its values.
+// own_kernel.c: the arguments of a user's kernel, from op kinds: one list makes the struct, its signature and values.
 #include "words.h"
 #include "philox.h"
 #include "src/plan/own_members.h"
@@ -39,8 +38,7 @@ static void add_letters(own_members *m, const char *shape) {
     }
 }
 
-// A kernel does not see epilogues, which its operands imply, nor that a matmul's last columns are padding, which it
-// computes like the others.
+// A kernel does not see epilogues, which its operands imply, nor that a matmul's last columns are padding.
 static void add_attribute(own_members *m, sm_op_kind kind, sm_attr attr) {
     const sm_attr_info *info = sm_attr_get_info(attr);
     const size_t length = strlen(info->letter);

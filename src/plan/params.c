@@ -262,8 +262,7 @@ int sm_param_add_state(sm_plan *plan, const sm_param *param, const char *state, 
     return added;
 }
 
-// Initial weights, drawn element by element from counter-based random numbers, so the model does not
-// depend on the number of threads.
+// Initial weights, drawn element by element from counter-based random numbers: alike for any number of threads.
 
 // Random words are drawn in groups of blocks, so that their chains of multiplications overlap.
 enum { GROUP_BLOCKS = 64, GROUP_ELEMS = 4 * GROUP_BLOCKS };

@@ -52,8 +52,7 @@ static void find_lifetimes(const sm_plan *plan, sm_range *lives) {
     }
 }
 
-// If an op may overwrite an input that no later op reads, its output takes the input's place. owner[t] is then the
-// tensor whose place t shares.
+// If an op may overwrite an input that no later op reads, its output t takes its place, that of owner[t].
 static void share_in_place(const sm_plan *plan, sm_range *lives, int *owner) {
     for (int i = 0; i < plan->n_tensors; i++) {
         owner[i] = i;

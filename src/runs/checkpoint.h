@@ -24,8 +24,7 @@ typedef struct {
     char digest[SM_FILE_DIGEST_SIZE]; // when loaded: the digest of checkpoint.json, which has those of the other files
 } sm_checkpoint;
 
-// Writes RUN/checkpoints/step-N. Then, if keep > 0, removes all but the last `keep` checkpoints of steps up to N. A
-// failure removes nothing.
+// Writes RUN/checkpoints/step-N; then, if keep > 0, removes all but the last `keep` up to N. A failure removes nothing.
 sm_status sm_checkpoint_write(const char *run_dir, const sm_checkpoint *checkpoint, const sm_model_config *config,
                               const sm_weights_copy *copy, int64_t keep);
 

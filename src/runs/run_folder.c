@@ -61,8 +61,7 @@ static sm_status read_run(sm_run_folder *folder) {
 static const char *const ours[] = {"log.jsonl", "checkpoints",           "model",
                                    "best",      "training_metrics.json", "RUN_COMPLETE.txt"};
 
-// Begins a run in a folder without files of one. Its id is the time, and a random number, since several runs may begin
-// in the same second.
+// Begins a run in a folder without files of one. Its id is the time and a random number: runs may begin together.
 static sm_status make_run(sm_run_folder *folder) {
     char path[PATH_MAX];
     for (size_t i = 0; i < SM_COUNT(ours); i++) {

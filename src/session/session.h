@@ -65,21 +65,18 @@ typedef struct {
 sm_status sm_session_upload(sm_session *session, int tensor, int64_t offset_elems, int64_t n_elems,
                             const float *values);
 sm_status sm_session_download(sm_session *session, int tensor, int64_t offset_elems, int64_t n_elems, float *values);
-// The same for a sharded state and the slices that hold it. All processes must call a read, and all get the values; in
-// a write each takes its own.
+// The same for a sharded state, in slices. All processes must call a read, and get the values; a write takes its own.
 sm_status sm_exchange_write(sm_session *session, int tensor, int64_t offset_elems, int64_t n_elems,
                             const float *values);
 sm_status sm_exchange_read(sm_session *session, int tensor, int64_t offset_elems, int64_t n_elems, float *values);
 
-// Copies the model's parameters, a part at a time; of those that `to` reads in place (sm_tensor.memory) the working
-// copies.
+// Copies the model's parameters, in parts; of those that `to` reads in place (sm_tensor.memory) the working copies.
 sm_status sm_session_copy_params(sm_session *from, sm_session *to);
 
 // Whether the device supports the plan's mode and every op. SM_ERR_UNSUPPORTED names the unsupported part.
 sm_status sm_session_supports(const sm_device *device, const sm_plan *plan);
 
-// Checks that the device supports the plan, assigns memory within the device's limits, prepares. Takes ownership of the
-// plan, also after a failure.
+// Checks that the device supports the plan, assigns memory within its limits, prepares. Owns the plan, also on failure.
 sm_status sm_session_open(sm_device *device, sm_plan *plan, sm_session **session);
 // The same for one of several processes (plan->processes), all of which must call it. NULL: a single process.
 sm_status sm_session_open_among(sm_comm *comm, sm_device *device, sm_plan *plan, sm_session **session);

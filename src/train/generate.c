@@ -1,5 +1,4 @@
-// generate.c: the plan computes logits for every position of the window; positions after the text attend to it, but it
-// does not attend to them.
+// generate.c: the plan computes logits for every position of the window; the text does not attend to those after it.
 #include <math.h>
 
 #include "src/train/generate.h"

@@ -1,5 +1,4 @@
-// loader.c: a ring of slots for loads: the load of step s goes to slot s modulo their number, and the first free thread
-// makes it.
+// loader.c: a ring of slots for loads: that of step s goes to slot s modulo their number, and a free thread makes it.
 #include "src/train/loader.h"
 
 #include <errno.h>

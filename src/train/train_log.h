@@ -13,8 +13,7 @@
 
 typedef struct sm_train_log sm_train_log;
 
-// Opens --log FILE for appending. If its last line was cut off, the next begins on a new line. `path` must outlive the
-// log, here and below.
+// Opens --log FILE for appending, on a new line if its last was cut off. `path` must outlive the log, here and below.
 sm_status sm_train_log_append(const char *path, sm_train_log **log);
 
 // Opens the log of a run, and truncates it to its first size_bytes, which must be whole lines.

@@ -228,8 +228,7 @@ static sm_status do_due(trainer *t) {
                                                          : SM_OK;
 }
 
-// Logs and shows a step. A failure ends the training; the log has the step even if nobody can be shown it, as the
-// checkpoint of the end has it, too.
+// Logs and shows a step. A failure ends the training; the log has the step, as the last checkpoint does, even unshown.
 static sm_status tell_step(trainer *t, const sm_train_step *step) {
     if (!t->record.is_writer) {
         return SM_OK;
@@ -288,8 +287,7 @@ static sm_status train(trainer *t) {
 
 // ---- the end ----
 
-// Saves the steps that were done, also after an early end: the state is valid then, unless a step failed halfway. Keeps
-// the message of what ended them.
+// Saves the steps that were done, also after an early end, unless a step failed halfway. Keeps the end's message.
 static sm_status save_what_is_whole(trainer *t, sm_status ended) {
     const sm_outcome reason = sm_outcome_of(ended);
     const int64_t step = t->progress.step;

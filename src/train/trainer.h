@@ -121,13 +121,11 @@ typedef struct {
     // Facts at the end of this process, for run.json; the trainer takes ownership. May be NULL.
     json_t *(*end_facts)(void *ctx);
 
-    // Called in a run folder when all but training_metrics.json and RUN_COMPLETE.txt exists: writes these two. May be
-    // NULL.
+    // In a run folder, when all but training_metrics.json and RUN_COMPLETE.txt exists: writes these two. May be NULL.
     sm_status (*completed)(void *ctx, const char *run_dir);
 } sm_train_callbacks;
 
-// Prepares the data of steps with these settings, and their common part except the loader and the schedule. `share`
-// must outlive the stepper.
+// Prepares the data of steps with these settings, and all but their loader and schedule. `share` outlives the stepper.
 sm_status sm_train_prepare(const sm_train_settings *settings, sm_load_share *share, sm_train_stepper *stepper);
 
 // Trains. SM_ERR_INTERRUPTED: ended early as requested, with the finished steps saved.

@@ -32,8 +32,7 @@ sm_status sm_model_file_path(const char *dir, sm_model_file file, char path[PATH
 
 static bool exists(const char *path) { return access(path, F_OK) == 0 || errno != ENOENT; }
 
-// Waits until no other process moves files in `dir`. Closing the descriptor releases the lock; -1: locks are
-// unavailable.
+// Waits until no other process moves files in `dir`. Closing the descriptor releases the lock; -1: there is none.
 static int lock_folder(const char *dir, int operation) {
     int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     while (fd >= 0 && flock(fd, operation) != 0 && errno == EINTR) {

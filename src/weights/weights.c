@@ -1,6 +1,5 @@
 // weights.c: files of parameters and of optimizer state are both lists of slots: tensors of the plan with their name
-// and shape on disk. Loading matches a file's tensors with the slots and saving iterates over them; neither depends on
-// the kind of file.
+// and shape on disk. Loading matches a file's tensors with the slots, saving iterates over them: of any kind of file.
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>

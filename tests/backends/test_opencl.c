@@ -546,9 +546,9 @@ TEST(test_early_helpers) {
     SKIP_IF(usable < 0);
     for (size_t i = 0; i < sizeof helpers / sizeof helpers[0]; i++) {
         const char *saved = enter_cache();
-        backend->foresee(helpers[i]);
+        backend->foresee(helpers[i], i == 1); // and with its drivers, where processes exchange
         opencl_begin_early(opencl_device_facts(usable));
-        backend->foresee(NULL);
+        backend->foresee(NULL, false);
         prepare_with(helpers[i]);
         assert_int_equal(temp_count(temp_path("stepmark/opencl")), 4);
         leave_cache(saved);

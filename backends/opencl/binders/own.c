@@ -1,5 +1,4 @@
-// own.c: a user's kernels in place of the family's: a launch of one kernel, whose parameters and work-items
-// own_kernel.h describes.
+// own.c: a user's kernels in place of the family's, a launch each: own_kernel.h has their parameters and work-items.
 #include "philox.h"
 #include "backends/opencl/binders/binders.h"
 

@@ -32,8 +32,7 @@ typedef struct {
 typedef sm_status (*opencl_find_attention)(opencl_device *device, const void *of, const opencl_attention_example *x,
                                            int HS, int part, opencl_attention_kernel *kernel);
 
-// Runs a small example, forward and backward, with the kernels from `find`: "" if its numbers are right, otherwise the
-// error.
+// Runs a small example, both ways, with the kernels from `find`: "" if its numbers are right, otherwise the error.
 void opencl_try_attention(opencl_device *device, sm_dtype dtype, int HS, opencl_find_attention find, const void *of,
                           char *trouble, size_t size_bytes);
 

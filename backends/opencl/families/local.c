@@ -73,8 +73,7 @@ static void cut_by_cost(const opencl_facts *facts, const opencl_product *p, tile
 
 static int64_t items_of(const tiles *t) { return t->tile_m / t->work_m * (t->tile_n / t->work_n); }
 
-// Whether the large tiles, one for each unit at a time, keep nearly all units busy in all rounds, and parts' sums are
-// few compared with the products.
+// Whether the large tiles, one a unit at a time, keep nearly all units busy in all rounds, and parts' sums are few.
 static bool suits_large(const opencl_facts *facts, const opencl_product *p) {
     enum { LEAST_PERCENT = 92, LEAST_PART_COLS = 2048 };
     const int64_t n_units = facts->n_units > 0 ? facts->n_units : 1;

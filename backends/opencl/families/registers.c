@@ -18,8 +18,7 @@ static int vector(const opencl_facts *facts) {
     return facts->vector_width >= 16 ? 16 : facts->vector_width >= 8 ? 8 : 4;
 }
 
-// 32 registers of 16 floats hold 24 sums, 16 registers of 8 floats hold 12: way 0. The others have wider, narrower or
-// shorter blocks of B.
+// 32 registers of 16 floats hold 24 sums, 16 of 8 floats 12: way 0. Others have wider, narrower or shorter blocks of B.
 static tiles choose_tiles(const opencl_facts *facts, int way) {
     static const int block_tiles[N_WIDTHS] = {4, 8, 2};
     tiles t = {.tile_m = 6, .tile_v = 2, .block_tiles = 4, .block_k = 256};

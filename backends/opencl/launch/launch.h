@@ -30,8 +30,7 @@ typedef struct {
     int group_rows; // rows of a work-group
 } opencl_binder;
 
-// Gradients of weights go to the queue aside, since little waits for them; of a norm's backward of few rows, the sums
-// that end it.
+// Gradients of weights go to the queue aside, since little waits for them; and a norm's last sums, of few rows.
 static inline opencl_course opencl_course_of(const sm_plan *plan, bool uses_aside, const sm_op *op) {
     enum { FEW_ROWS = 4096 }; // others take long enough beside their sums
     const bool is_norm = op->kind == SM_OP_LAYERNORM_BACKWARD || op->kind == SM_OP_RMSNORM_BACKWARD;

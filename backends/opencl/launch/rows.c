@@ -5,8 +5,7 @@
 // Elements of a vec in a program built with WHOLE: 16 bytes of data, as in cl/prelude.cl.
 static int whole_vector(const sm_plan *plan) { return sm_dtype_is_narrow(plan->dtype) ? 8 : 4; }
 
-// Whether all vecs of the op's rows of row_elems elements are whole and aligned to their size: cards then load them at
-// once (cl/prelude.cl).
+// Whether all vecs of the op's rows of row_elems elements are whole and aligned: loaded at once (cl/prelude.cl).
 static bool is_whole(const opencl_binder *b, int64_t row_elems) {
     const int vector = whole_vector(b->e->base.plan);
     bool whole = b->e->device->sizes.row_items > 1 && row_elems % vector == 0;
@@ -79,8 +78,7 @@ static int double_items(const opencl_binder *b, int64_t row_elems, int least, in
     return row_items < most_items ? row_items : most_items;
 }
 
-// The same with few items for each row, but all of the row is loaded at once: a unit waits for as many rows as it has
-// room for.
+// The same with few items for each row, but all of the row is loaded at once: a unit waits for many rows.
 void opencl_begin_short(opencl_binder *b, const char *stem, const char *kernel, int64_t row_elems) {
     const int most_vecs = MOST_KEPT_ELEMS / whole_vector(b->e->base.plan);
     begin_kept(b, stem, kernel, row_elems, double_items(b, row_elems, 32, most_vecs), 1);

@@ -98,8 +98,7 @@ static int exchange(const opencl_peers *p, const opencl_collective *c, size_t el
 }
 
 // CUDA's kernels and OpenCL's take turns on a card, 2.4 ms each (H100, driver 580): NCCL's would hold up what computes,
-// and wait for those of other cards, whose turn is another. So all exchanges are one launch, and begin when the last of
-// them is complete.
+// and wait for those of other cards, whose turn is another. So all are one launch, once the last is complete.
 static sm_status hand_over(sm_executable *executable, void *const *tickets, int n) {
     opencl_executable *e = (opencl_executable *)executable;
     const opencl_peers *p = e->device->peers;

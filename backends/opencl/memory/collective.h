@@ -35,8 +35,7 @@ typedef struct opencl_collective {
     struct opencl_collective *after; // in the order of the begins
 } opencl_collective;
 
-// The first part of a begin, for a new ticket or one that is used again: rounds. CUDA's context is then that of the
-// thread.
+// The first part of a begin, for a new ticket or a used one: rounds, and sets the thread's context of CUDA.
 sm_status opencl_begin_collective(opencl_executable *e, const sm_collective *what, void **ticket,
                                   opencl_collective **begun);
 sm_status opencl_finish_collective(sm_executable *executable, void *ticket); // widens

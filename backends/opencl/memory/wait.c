@@ -3,8 +3,7 @@
 // is no thread, and the caller waits by itself.
 //
 // A device whose wait was given up is lost: nothing more is asked of it, and nothing of it is freed, as the driver
-// still works with it. It is kept in a list, and freed when it is opened again and has come back: some kernels hang,
-// some only take long.
+// still works with it. It is kept in a list, and freed when it is opened again and has come back, as from long kernels.
 #include <errno.h>
 #include <pthread.h>
 #include <time.h>

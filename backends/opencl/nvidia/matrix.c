@@ -348,8 +348,7 @@ const opencl_matrix_units *opencl_find_matrix_units(const opencl_facts *facts) {
     return i >= 0 ? &known[i].units : &none;
 }
 
-// Whether it was found right before, in another process, or is now; the result is kept. Otherwise `trouble` has the
-// error.
+// Whether it was found right before, in another process, or is now; that is kept. Otherwise `trouble` has the error.
 static bool recall_or_try(const opencl_facts *facts, const char *of,
                           void (*try)(opencl_device *d, const void *what, char *trouble, size_t size_bytes),
                           const void *what, char trouble[SM_TEXT_SIZE]) {

@@ -16,8 +16,7 @@ int opencl_tensor_local_bytes(const opencl_facts *facts) {
     }
 }
 
-// Local memory of a part's kernel by mma.sync: its own operands, two stages of tiles of two others, and values for each
-// row.
+// Local memory of a part's kernel by mma.sync: its own operands, two stages of two others' tiles, and values a row.
 static int64_t local_bytes(int part, int64_t HS, int elem_bytes, const opencl_score_sizes *s) {
     const int64_t n_chunks = HS * elem_bytes / CHUNK_BYTES;
     const int64_t pitch = ((n_chunks + 1) / 2 * 2) | 1; // chunks of a row

@@ -1,5 +1,7 @@
 #include "backends/opencl/peers/peers.h"
 
+#include "backends/host/beside.h"
+
 // Another vendor's library with the same functions (AMD's RCCL) would need its driver's table next to cuda.h's, and an
 // OpenCL that imports that driver's memory.
 static const char needed[] = "cl_khr_external_memory_opaque_fd";
@@ -27,8 +29,7 @@ static sm_status find_card(const opencl_device *device, int *card) {
     return sm_fail(SM_ERR_UNSUPPORTED, "none of CUDA's %d devices is this one: see CUDA_VISIBLE_DEVICES", n);
 }
 
-sm_status opencl_peers_find_card(sm_device *base) {
-    opencl_device *device = (opencl_device *)base;
+static sm_status find(opencl_device *device) {
     opencl_peers p = {0};
     if (device->peers != NULL) {
         return SM_OK;
@@ -39,9 +40,30 @@ sm_status opencl_peers_find_card(sm_device *base) {
                SM_ERR_UNSUPPORTED, "the OpenCL driver or its loader has no %s", needed);
     SM_TRY(cuda_load());
     SM_TRY(find_card(device, &p.card));
+    SM_TRY(cuda_check(id_of(device), "cuDevicePrimaryCtxRetain", cuda.context_retain(&p.context, p.card)));
     device->peers = sm_calloc(1, sizeof *device->peers);
     *device->peers = p;
     return SM_OK;
+}
+
+// CUDA's driver begins, and then the card's context, next to those of OpenCL, which take as long again.
+static host_beside early;
+
+static void *load_early(SM_UNUSED void *ctx) { return cuda_load() == SM_OK ? &early : NULL; }
+
+static void *find_early(void *device) { return find(device) == SM_OK ? &early : NULL; }
+
+void opencl_peers_foresee(void) { host_begin_beside(&early, load_early, NULL); }
+
+void opencl_peers_begin_early(opencl_device *device) {
+    if (host_await_beside(&early)) {
+        host_begin_beside(&early, find_early, device);
+    }
+}
+
+sm_status opencl_peers_find_card(sm_device *base) {
+    (void)host_await_beside(&early);
+    return find((opencl_device *)base); // tells what failed
 }
 
 sm_status opencl_peers_find(sm_device *base, const char *library) {
@@ -84,9 +106,6 @@ static sm_status try_memory(opencl_device *device) {
 sm_status opencl_peers_begin(opencl_device *device, int rank, int n_processes) {
     opencl_peers *p = device->peers;
     const int n_words = OPENCL_TRIED + n_processes;
-    if (p->context == NULL) {
-        SM_TRY(cuda_check(id_of(device), "cuDevicePrimaryCtxRetain", cuda.context_retain(&p->context, p->card)));
-    }
     SM_TRY(cuda_check(id_of(device), "cuCtxSetCurrent", cuda.context_set(p->context)));
     if (p->stream == NULL) {
         SM_TRY(cuda_check(id_of(device), "cuStreamCreate", cuda.stream_create(&p->stream, 1)));
@@ -143,22 +162,21 @@ void opencl_peers_abort(sm_device *base) {
 }
 
 void opencl_peers_leave(opencl_device *device) {
+    (void)host_await_beside(&early);
     opencl_peers *p = device->peers;
     if (p == NULL || p->is_busy) {
         return;
     }
-    if (p->context != NULL) {
-        (void)cuda.context_set(p->context);
-        if (p->comm != NULL && !atomic_load(&p->is_aborted)) {
-            (void)nccl.destroy(p->comm);
-        }
-        leave_links(p);
-        opencl_unshare(device, &p->words);
-        if (p->stream != NULL) {
-            (void)cuda.stream_destroy(p->stream);
-        }
-        (void)cuda.context_release(p->card);
+    (void)cuda.context_set(p->context);
+    if (p->comm != NULL && !atomic_load(&p->is_aborted)) {
+        (void)nccl.destroy(p->comm);
     }
+    leave_links(p);
+    opencl_unshare(device, &p->words);
+    if (p->stream != NULL) {
+        (void)cuda.stream_destroy(p->stream);
+    }
+    (void)cuda.context_release(p->card);
     free(p);
     device->peers = NULL;
 }

@@ -45,8 +45,7 @@ typedef enum {
 // (order.c), and one that each rank writes to try the links.
 enum { OPENCL_WORD_BYTES = 64, OPENCL_FLAG = 0, OPENCL_TRIED = 1 };
 
-// The words of opencl_told are in the host's memory: a process's own streams, other processes and their streams write
-// them.
+// The words of opencl_told are in the host's memory: own streams, other processes and their streams write them.
 typedef enum {
     OPENCL_READY,  // has computed its part, which others may read, and change where they sum
     OPENCL_LANDED, // the own streams: has copied what a sum needs
@@ -93,6 +92,9 @@ bool opencl_peers_suit(const sm_device *device);
 // The card; and NCCL, too.
 sm_status opencl_peers_find_card(sm_device *device);
 sm_status opencl_peers_find(sm_device *device, const char *library);
+// A process that will exchange begins with CUDA's driver, and with the card's context next to OpenCL's, in threads.
+void opencl_peers_foresee(void);
+void opencl_peers_begin_early(opencl_device *device);
 // Makes CUDA's context and words: both ways to join begin with it.
 sm_status opencl_peers_begin(opencl_device *device, int rank, int n_processes);
 sm_status opencl_peers_make_id(sm_device *device, unsigned char id[SM_COLLECTIVES_ID_BYTES]);

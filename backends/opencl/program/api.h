@@ -61,8 +61,7 @@ bool opencl_find_function(const char *name, void *function, size_t size_bytes);
 // "CL_OUT_OF_RESOURCES"; "CL error -9999" for codes that the standard does not name.
 const char *opencl_error_name(cl_int code);
 
-// Keeps "DEVICE: DOING: CL_NAME (code)" as the error message. SM_ERR_OOM for codes of missing memory, SM_ERR_DEVICE for
-// the others.
+// Keeps the message "DEVICE: DOING: CL_NAME (code)". SM_ERR_OOM for codes of missing memory, else SM_ERR_DEVICE.
 sm_status opencl_fail(const char *device_id, const char *doing, cl_int code);
 
 // Fails unless the code is CL_SUCCESS.

@@ -1,5 +1,6 @@
 // platform.c: the devices of all platforms, in the order in which the loader gives them.
 
+#include "backends/host/beside.h"
 #include "backends/opencl/program/program.h"
 #include "os/library.h"
 
@@ -125,12 +126,22 @@ static void list_all(void) {
     }
 }
 
-int opencl_n_devices(const char **reason) {
+static host_beside listing;
+
+static void *list(SM_UNUSED void *ctx) {
     static bool listed = false;
     if (!listed) {
         list_all();
         listed = true;
     }
+    return NULL;
+}
+
+void opencl_begin_listing(void) { host_begin_beside(&listing, list, NULL); }
+
+int opencl_n_devices(const char **reason) {
+    (void)host_await_beside(&listing);
+    (void)list(NULL);
     *reason = missing;
     return n_devices;
 }

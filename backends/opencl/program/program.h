@@ -48,6 +48,7 @@ typedef struct {
 // Number of devices; 0 when there is no loader, no platform or no device, and *reason says which and how to
 // get one. The list is made once.
 int opencl_n_devices(const char **reason);
+void opencl_begin_listing(void); // in a thread
 const opencl_facts *opencl_device_facts(int index);
 bool opencl_has_extension(cl_device_id id, const char *name);
 
@@ -69,8 +70,7 @@ typedef struct {
     const char *name;                     // what is asked for by this name: a file's stem, or that of a common program
     const char *stems[OPENCL_MOST_STEMS]; // its files, in their order; philox and the prelude come before
     const char *options;                  // of the compiler; NULL: none
-    // Makes another binary of what the compiler made, which the caller frees; NULL: it could not. No function: none is
-    // made.
+    // Makes another binary of the compiler's, which the caller frees; NULL: it could not. No function: none is made.
     char *(*rewrite)(const unsigned char *binary, size_t size_bytes, size_t *new_bytes);
 } opencl_recipe;
 
@@ -83,8 +83,7 @@ typedef struct {
     const opencl_recipe *recipes; // of its own; one without a name ends them; NULL: none
 } opencl_sizes;
 
-// An open device, as all layers hand it on. A part is the layer's that it is named after: types that are declared there
-// are known to no lower layer.
+// An open device, as all layers hand it on. A part is of the layer in its name: no lower one knows its types.
 typedef struct opencl_device {
     sm_device base;
     opencl_facts facts;
@@ -137,8 +136,7 @@ cl_device_id opencl_target(const opencl_device *device); // the device, or its p
 sm_status opencl_get_kernel(opencl_device *device, const char *stem, const char *options, const char *name,
                             cl_kernel *kernel);
 
-// Take a program's name and give a hash of its texts, whether it is built or cached, and the program itself (also by a
-// stem of its files).
+// Take a program's name and give a hash of its texts, whether it is built or cached, and it (also by a file's stem).
 uint64_t opencl_hash_program(const opencl_device *device, const char *name);
 // The cache's key of what a probe found: what it tried, the device, and the sources, a list that NULL ends.
 void opencl_probe_key(const opencl_facts *facts, const char *what, const char *const *stems, char *key,

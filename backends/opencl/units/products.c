@@ -81,8 +81,7 @@ static choice make_choice(const opencl_facts *facts, const opencl_product *p, in
     return c;
 }
 
-// Way 0 is the rule's: the cheapest. The others are one of the tiles, with as many parts as the rule says, or none, or
-// twice as many.
+// Way 0 is the rule's: the cheapest. Others are a tile, with as many parts as the rule says, none, or twice as many.
 static choice choose(const opencl_facts *facts, const opencl_product *p, int way) {
     choice best = make_choice(facts, p, way == 0 ? UNITS_TILES - 1 : (way - 1) / N_CUTS);
     for (int i = 0; way == 0 && i < UNITS_TILES - 1; i++) {
