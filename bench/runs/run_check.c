@@ -335,7 +335,7 @@ static const sm_column columns[] = {
     SM_TEXT("engine", "what trained", .heading = "engine", .view = SM_SHOWN_WHEN_VARIED),
     SM_TEXT("precision", "number format", .heading = "precision", .view = SM_SHOWN_WHEN_VARIED),
     SM_INTEGER("n_processes", "", "processes", .heading = "processes", .rank = 8),
-    SM_TEXT("transport", "how what they exchange travels", .heading = "transport", .view = SM_SHOWN_WHEN_VARIED),
+    SM_TEXT("transport", "how what they exchange travels", .heading = "transport", .view = SM_SHOWN_WHEN_SOME),
     SM_INTEGER("global_batch", "sequences", "sequences a step", .heading = "global batch", .rank = 4,
                .show = sm_show_count),
     SM_INTEGER("steps", "", "optimizer steps", .heading = "steps", .rank = 5, .show = sm_show_count),
