@@ -114,6 +114,13 @@ static sm_status check_output(const cli_options *options, const cli_flag *flag, 
                "--%s: %s is not a regular file", flag->name, path);
     SM_FAIL_IF(!is_folder && is_named_twice(options, flag, path), SM_ERR_USAGE,
                "--%s: %s is read or written by another flag or operand, too; give another name", flag->name, path);
+    static const char *const above[] = {"", "/..", "/../.."}; // RUN/checkpoints/step-3
+    for (size_t i = 0; i < SM_COUNT(above) && is_folder && strcmp(flag->name, "run") != 0; i++) {
+        SM_FAIL_IF(access(SM_TEXT_IN(PATH_MAX, "%.*s%s/run.json", PATH_MAX - 20, path, above[i]), F_OK) == 0,
+                   SM_ERR_USAGE,
+                   "--%s: %s is of a run, whose record would be that of other weights; choose another folder",
+                   flag->name, path);
+    }
     snprintf(parent, sizeof(parent), "%s", path);
     // A new file replaces an old one.
     const char *what = exists && flag->type != CLI_NEW_FILE ? path : dirname(parent);
@@ -122,8 +129,6 @@ static sm_status check_output(const cli_options *options, const cli_flag *flag, 
     SM_FAIL_IF(!can, SM_ERR_IO, "--%s: %s: cannot be written: %s: %s", flag->name, path, what, strerror(errno));
     return SM_OK;
 }
-
-// --- a subcommand --------------------------------------------------------------------------------
 
 static sm_status call(const cli_options *options) {
     SM_TRY(cli_commands[options->command].is_alone ? cli_require_alone(options) : SM_OK);

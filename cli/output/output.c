@@ -159,8 +159,6 @@ void cli_say(const char *format, ...) {
     va_end(arguments);
 }
 
-// --- files -------------------------------------------------------------------------------------
-
 sm_status cli_row_file_open(const char *path, bool looks, cli_row_file *file) {
     *file = (cli_row_file){.path = path, .written_ns = sm_now_ns()};
     if (path == NULL) {

@@ -14,8 +14,6 @@
 #include "src/io/shell_word.h"
 #include "src/processes/process.h"
 
-// --- baselines -----------------------------------------------------------------------------------------
-
 static sm_status check_name(const char *name) {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
     SM_FAIL_IF(name[0] == '\0' || name[0] == '.' || name[strspn(name, letters)] != '\0' || strlen(name) > 100,

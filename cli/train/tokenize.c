@@ -34,8 +34,6 @@ static void token_progress_note(void *ctx, int64_t done, int64_t of) {
     cli_note("%s %s of %s %s", progress->what, SM_TEXT_COUNT(done), SM_TEXT_COUNT(of), progress->unit);
 }
 
-// --- learn ---------------------------------------------------------------------------------
-
 static void print_tokenizer(const char *where, const sm_tokenizer *t) {
     char digest[SM_TOKENIZER_DIGEST_SIZE];
     sm_tokenizer_digest(t, digest);

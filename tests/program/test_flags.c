@@ -144,6 +144,7 @@ TEST(outputs_are_checked_first) {
         {"report --collect $T/texts --output $T/texts/a.txt", 2, NULL, "/a.txt is read or written"},
         {"loop --log $T/new --output-file $T/new", 2, NULL, "/new is read or written"},
         {"profile --trace $T/new --timeline $T/new", 2, NULL, "/new is read or written"},
+        {"train --save $T/texts/sub", 2, NULL, "/sub is of a run"},
         {"train --log $T/none/x", 1, NULL, "--log: "},
         {"train --log $T/file/x", 1, NULL, "Not a directory"},
         {"train --save $T/file", 1, NULL, "is not a folder"},
@@ -151,7 +152,7 @@ TEST(outputs_are_checked_first) {
         {"train --init --save $T/file/x", 1, NULL, "Not a directory"},
     };
     expect_exit("run --schema", 0);
-    shell("mkdir $T/texts; cd $T/texts; touch ../file a.txt a.md model.safetensors config.json");
+    shell("mkdir $T/texts; cd $T/texts; mkdir sub; touch run.json ../file a.txt a.md model.safetensors config.json");
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         check_all(&cases[i], 1);
         assert_string_equal(out, "");
