@@ -36,7 +36,7 @@ sm_status opencl_tune(opencl_executable *e) {
     return host_tune(&(host_tuner){.e = &e->base,
                                    .key = key,
                                    .n_rounds = 1,
-                                   .n_runs = 5,
+                                   .n_runs = 6,
                                    .op_s = 20,
                                    .all_s = 20,
                                    .faster = 1,
