@@ -48,7 +48,7 @@ bool sm_score_is_work(const json_t *row) {
 
 // --- what it is worth ----------------------------------------------------------------------------------
 
-// How far rounding moves the first losses: of exact formats, and of formats of 16 bits and tf32.
+// The most that rounding moves the first losses: of formats as exact as fp32, and of others.
 static const double exact_rounding = 1e-5;
 static const double narrow_rounding = 2.5e-3;
 static const double most_of_peak = 1.1;       // of its measured ceiling, at the slow end of the interval
