@@ -305,7 +305,7 @@ static const cli_flag flags[] = {
             {SCORE, .initial = "fp32,bf16",
              .help = PRECISION_HELP "; bf16 is left out where a device has no units for it"},
             {MEASURED, .help = PRECISION_HELP "; a format that cannot run still gets a row, with the reason"},
-            {PAGE | ASKED, .help = PRECISION_HELP ": not here"}, {ADVISE, .initial = "fp32,tf32,bf16"})},
+            {ASKED, .help = PRECISION_HELP ": not here"}, {ADVISE, .initial = "fp32,tf32,bf16"})},
     {"Device", "loss-scale", 0, CLI_TEXT, "dynamic|none|N", NULL, STEPPED, AT(device.loss_scale),
      .help = "factor on the loss that keeps small gradients in range; dynamic: a step with a gradient that is not "
              "finite is skipped and halves the factor; not given: dynamic in fp16, else none"},

@@ -584,10 +584,8 @@ sm_status cli_options_parse(cli_command command, bool is_row, int argc, char **a
         has_forward |= options->work.passes.values[i] == SM_PASS_FORWARD;
     }
     for (int i = 0; i < options->device.precisions.n; i++) {
-        SM_FAIL_IF((has_forward || command == CLI_PAGE) && options->device.precisions.values[i] == CLI_FP8,
-                   SM_ERR_USAGE, "--precision fp8: %s; use --precision bf16",
-                   has_forward ? "only training steps compute in it, a forward alone would be in bf16"
-                               : "a page does not follow its scales (`stepmark walk --values` shows them)");
+        SM_FAIL_IF(has_forward && options->device.precisions.values[i] == CLI_FP8, SM_ERR_USAGE,
+                   "--precision fp8: only training steps have it, a forward alone is bf16; use --precision bf16");
     }
     // Padding and long documents apply to documents. <|endoftext|> of a text's tokenizer separates some.
     const bool is_padded = options->work.padding > SM_PADDING_NONE + 1;

@@ -608,11 +608,6 @@ static sm_status gather(step_page *p, const sm_plan *plan) {
     return SM_OK;
 }
 
-static sm_status write_page(void *data, FILE *out) {
-    sm_step_page_write(data, out);
-    return SM_OK;
-}
-
 static sm_status make_page(const cli_options *options, const char *kernel, sm_op_kind kernel_kind) {
     static step_page p;
     SM_OWN(sm_plan) *plan = NULL;
@@ -638,7 +633,7 @@ static sm_status make_page(const cli_options *options, const char *kernel, sm_op
     const sm_status gathered = gather(&p, plan);
     sm_film_free(p.film);
     SM_TRY(gathered);
-    return cli_write_page(p.options.out.report_file, write_page, data, "");
+    return cli_write_page(p.options.out.report_file, sm_step_page_write, data, "");
 }
 
 sm_status cli_page(const cli_options *options) { return make_page(options, NULL, SM_OP_KIND_COUNT); }

@@ -53,8 +53,7 @@ sm_status cli_learn_words(const cli_options *options, sm_tokenizer **tokenizer) 
                                    &files));
     SM_OWN(sm_text_source) *source = sm_text_source_open(&files, NULL, NULL, NULL);
     SM_TRY(sm_word_counts_of(source, cli_token_threads(options), cli_token_stop, NULL, &words));
-    SM_FAIL_IF(words.n_words == 0, SM_ERR_INVALID, "%s%s: no text in it; give files with text", options->operands[0],
-               options->n_operands > 1 ? " ..." : "");
+    SM_FAIL_IF(words.n_words == 0, SM_ERR_INVALID, "%s: no text in it; give files with text", options->operands[0]);
     return sm_bpe_train(&words, &settings, tokenizer);
 }
 

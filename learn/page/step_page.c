@@ -264,7 +264,7 @@ int64_t sm_page_slice_place(const sm_tensor *tensor, const int64_t dims[SM_MAX_D
 
 // --- the page --------------------------------------------------------------------------------------
 
-void sm_step_page_write(const json_t *data, FILE *out) {
+sm_status sm_step_page_write(void *data, FILE *out) {
     static const char *const styles[] = {"step_page.css", NULL};
     static const char *const scripts[16 + 1] = {"step_values.js", "step_names.js",  "step_math.js",    "step_heat.js",
                                                 "step_rules.js",  "step_trace.js",  "step_picture.js", "step_op.js",
@@ -273,4 +273,5 @@ void sm_step_page_write(const json_t *data, FILE *out) {
     sm_page_begin(out, json_string_value(json_object_get(data, "title")), styles);
     sm_page_json(out, "step-data", data);
     sm_page_end(out, scripts);
+    return SM_OK;
 }

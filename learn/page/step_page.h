@@ -11,8 +11,8 @@
 // tensors; a tensor holds data from op `first` until before op `end`.
 json_t *sm_step_page_plan(const sm_plan *plan);
 
-// The page; `data` is what its script reads (docs/page.md).
-void sm_step_page_write(const json_t *data, FILE *out);
+// Writes the page; `data` (json_t) is what its script reads (docs/page.md).
+sm_status sm_step_page_write(void *data, FILE *out);
 
 // --- the changes of memory -----------------------------------------------------------------------
 

@@ -93,8 +93,6 @@ sm_status sm_plan_rewrite(sm_plan *plan, sm_mode mode, unsigned without) {
     return plan->processes.n > 1 ? sm_rewrite_communication(plan) : SM_OK;
 }
 
-// Passes share these.
-
 sm_status sm_rewrite_fuse(sm_plan *plan, int (*fuse)(const sm_plan *plan, int i, sm_op *op)) {
     int n = 0;
     for (int i = 0; i < plan->n_ops; i++) {

@@ -76,14 +76,14 @@ const rules = (() => {
             dwq[i] += sum_b sum_t sum_h dy[b,t,h,i] xh[b,t,h,i]
             dwk[i] += sum_b sum_t sum_g dy[b,t,NH + g,i] xh[b,t,NH + g,i]`,
         matmul_forward: `
-            y[n,f] = sum_c x[n,c] {w_transposed? W[f,c]}{!w_transposed? W[c,f]}{b? + b[f]}
+            y[n,f] = {x_scale? 1/(x_scale W_scale) }sum_c x[n,c] {w_transposed? W[f,c]}{!w_transposed? W[c,f]}{b? + b[f]}
             act[n,f] = {then_gelu? y[n,f]/2 (1 + tanh(sqrt(2/pi) (y[n,f] + 0.044715 y[n,f]^3)))}{then_relu2? max(y[n,f], 0)^2}`,
         matmul_backward_input: `
             th[n,c] = tanh(sqrt(2/pi) (pre[n,c] + 0.044715 pre[n,c]^3))
             slope[n,c] = {then_gelu_backward? (1 + th[n,c])/2 + pre[n,c]/2 (1 - th[n,c]^2) sqrt(2/pi) (1 + 0.134145 pre[n,c]^2)}{then_relu2_backward? 2 max(pre[n,c], 0)}
-            dx[n,c] = {pre? slope[n,c] }sum_f dy[n,f] {w_transposed? W[f,c]}{!w_transposed? W[c,f]}`,
+            dx[n,c] = {dy_scale? 1/(dy_scale W_scale) }{pre? slope[n,c] }sum_f dy[n,f] {w_transposed? W[f,c]}{!w_transposed? W[c,f]}`,
         matmul_backward_weight: `
-            {w_transposed? dW[f,c]}{!w_transposed? dW[c,f]} += sum_n x[n,c] dy[n,f]
+            {w_transposed? dW[f,c]}{!w_transposed? dW[c,f]} += {fp8? 1/(x_scale dy_scale) sum_n x[c,n] dy[f,n]}{!fp8? sum_n x[n,c] dy[n,f]}
             db[f] += sum_n dy[n,f]`,
         bias_forward: 'y[n,c] = x[n,c] + b[c]',
         bias_backward: 'db[c] += sum_n dy[n,c]',
@@ -178,6 +178,14 @@ const rules = (() => {
             u[i] = [nesterov = 0] m'[i] + [nesterov > 0] ((1 - momentum) clip g[i] + momentum m'[i])`,
         normalize: '{w_transposed? x[c,r]}{!w_transposed? x[r,c]} = u[r,c] / max(sqrt(sqnorm), 0.0000001)',
         combine: 'y[i] = a x[i] + b z[i]',
+        cast_fp8: `rows[n,c] = fp8(scale x[n,c])
+            columns[c,n] = fp8(scale x[n,c])
+            amax = max(amax, max_n max_c abs(x[n,c]))
+            db[c] += sum_n x[n,c]`,
+        scale_update: `history[s,i] = [s = 0] amax[i] + [s > 0] history[s - 1,i]
+            most[i] = max_s history'[s,i]
+            scale[i] = [most[i] = 0] scale[i] + [most[i] > 0] 2^floor(log2(a/most[i]))
+            amax[i] = 0`,
         muon_update: `
             p[r,c] = {decay? (1 - lr wd) }p[r,c] - lr sqrt(max(1, R/C)) {w_transposed? x[c,r]}{!w_transposed? x[r,c]}
             w[r,c] = p'[r,c]`,

@@ -159,14 +159,17 @@ const trace = (() => {
     };
     const mapM = (code) => (code < 127 ? -rankValue(true, 127 - code) : rankValue(true, code - 127));
     const mapV = (code) => rankValue(false, code);
-    const nearest = (map, x) => {
-        let best = 0;
-        for (let code = 1; code < 256; code++) if (Math.abs(map(code) - (x || 0)) < Math.abs(map(best) - (x || 0))) best = code;
-        return best;
+    const codes = Array.from({length: 256}, (_, code) => code);
+    const nearest = (map, x) => codes.reduce((best, code) => (Math.abs(map(code) - (x || 0)) < Math.abs(map(best) - (x || 0)) ? code : best));
+    // To the nearest of 8 bits, ties to even.
+    const fp8 = (digits, least, largest, x) => {
+        const unit = 2 ** (Math.max(Math.floor(Math.log2(Math.abs(x))), least) - digits), n = Math.round(x / unit);
+        return Math.max(-largest, Math.min((n - (n % 2 !== 0 && n - x / unit === .5)) * unit, largest));
     };
-    const functionsOf = (it) => ({exp: Math.exp, log: Math.log, tanh: Math.tanh, sqrt: Math.sqrt, max: Math.max, min: Math.min, abs: Math.abs, sign: Math.sign, sin: Math.sin, cos: Math.cos, floor: Math.floor,
+    const functionsOf = (it) => ({exp: Math.exp, log: Math.log, log2: Math.log2, tanh: Math.tanh, sqrt: Math.sqrt, max: Math.max, min: Math.min, abs: Math.abs, sign: Math.sign, sin: Math.sin, cos: Math.cos, floor: Math.floor,
         group: (h) => Math.floor(h * it.facts.NKV / it.facts.NH),
-        map_m: mapM, map_v: mapV, code_m: (x) => nearest(mapM, x), code_v: (x) => nearest(mapV, x)});
+        map_m: mapM, map_v: mapV, code_m: (x) => nearest(mapM, x), code_v: (x) => nearest(mapV, x),
+        fp8: (x) => fp8(...(step.operandOf(it.op, 'rows').dtype === 'e4m3' ? [3, -6, 448] : [2, -14, 57344]), x)});
     const signs = {'=': (a, b) => a === b, '<': (a, b) => a < b, '>': (a, b) => a > b, '<=': (a, b) => a <= b, '>=': (a, b) => a >= b};
 
     const contextOf = (it) => ({it, values: new Map(), memo: new Map(), n: 0, depth: 0, seen: null, functions: functionsOf(it)});
