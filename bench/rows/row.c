@@ -182,7 +182,8 @@ void sm_row_write_legend(bool has_peaks, FILE *out) {
             "  on a device with memory of its own.\n"
             "- loss: that of the first step; a row is ok only if drawn losses and operations agree\n"
             "  with the reference, the gradients with differences of the loss, the updates with\n"
-            "  the reference's rule, and timed steps come out the same when they are repeated.\n",
+            "  the reference's rule, and timed steps come out the same when they are repeated,\n"
+            "  unless a warning says what could not be checked.\n",
             has_peaks ? "- % of peak: floating-point work of the step against the device's measured peak.\n"
                         "- efficiency: shortest possible time (work at peak speed, then the optimizer's memory\n"
                         "  traffic at peak bandwidth) against the step's time.\n"

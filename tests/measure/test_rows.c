@@ -257,6 +257,7 @@ TEST(test_legend) {
     sm_row_write_legend(true, out);
     fclose(out);
     assert_non_null(strstr(text, "efficiency"));
+    assert_non_null(strstr(text, "unless a warning says what could not be checked")); // such as gradients in fp8
 }
 
 // --- the schema ----------------------------------------------------------------------------------
