@@ -189,8 +189,6 @@ static void set_headline(const sm_loop *l, sm_row *row) {
     if (comm_bytes > 0) {
         row->loop.headline_hidden_ns = (int64_t)hidden_ns;
         row->loop.comm_bytes = comm_bytes;
-        SM_ROW_TEXT(row->loop.transport, sm_exchange_transport(l->stepper.session->exchange));
-        SM_ROW_TEXT(row->loop.devices, sm_exchange_devices(l->stepper.session->exchange));
     }
     if (l->settings.n_loader_threads > 0) {
         row->loop.busy_ns = (int64_t)busy_ns / l->settings.n_loader_threads;

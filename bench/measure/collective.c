@@ -171,8 +171,6 @@ void sm_collective_set_rates(const sm_collective_work *w, const sm_session *sess
         const sm_op *op = &session->plan->ops[i];
         row->bytes += sm_op_is_communication(op->kind) ? sm_op_bytes(session->plan, op) : 0;
     }
-    SM_ROW_TEXT(row->loop.transport, sm_exchange_transport(session->exchange));
-    SM_ROW_TEXT(row->loop.devices, sm_exchange_devices(session->exchange));
     row->operand_bytes = w->size_bytes;
     row->flops = row->flops_per_s = NAN; // it has none that count
     if (row->median_ns > 0) {

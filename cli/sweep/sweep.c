@@ -328,8 +328,6 @@ static sm_status run_one(cli_sweep *s, int index) {
     return search || (is_oom && o->sweep.find_batch) ? sweep_find(s, index) : SM_OK;
 }
 
-// --- the whole -------------------------------------------------------------------------------------
-
 // Examines all of them first, so that bad values are reported before anything runs, and the total work is known.
 static sm_status look_at_all(cli_sweep *s) {
     static cli_candidate before; // static because of its lists

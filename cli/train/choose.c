@@ -72,8 +72,6 @@ static void choose_only(chooser *c, const char *flag, cli_ints *list, int64_t va
     }
 }
 
-// --- data ------------------------------------------------------------------------------------------
-
 // "my.tokens" and "my.run" in the current folder, for "texts/my.txt".
 static void name_outputs(chooser *c) {
     char path[PATH_MAX];
