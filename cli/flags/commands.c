@@ -25,13 +25,9 @@ cli_command cli_command_find(const char *name) {
 #define X(flag, argument, help) nearest = strcmp(name, &(flag)[2]) == 0 ? flag : nearest; // "--help" for "help"
     CLI_FRONT_LIST(X)
 #undef X
-    if (nearest != NULL) {
-        sm_fail(SM_ERR_USAGE, "unknown subcommand '%s'; did you mean '%s'?", name, nearest);
-    } else if (name[0] == '-') {
-        sm_fail(SM_ERR_USAGE, "%s: a subcommand comes first, then its flags", name);
-    } else {
-        sm_fail(SM_ERR_USAGE, "unknown subcommand '%s'", name);
-    }
+    (void)(nearest != NULL  ? sm_fail(SM_ERR_USAGE, "unknown subcommand '%s'; did you mean '%s'?", name, nearest)
+           : name[0] == '-' ? sm_fail(SM_ERR_USAGE, "%s: a subcommand comes first, then its flags", name)
+                            : sm_fail(SM_ERR_USAGE, "unknown subcommand '%s'", name));
     return CLI_COMMAND_COUNT;
 }
 
