@@ -477,18 +477,6 @@ inlined void shrink_rows(float result[FRAGMENTS][ROW_TILES][4], float shrink[FRA
     }
 }
 
-inlined void drop_weights(const mask *drop, const place *p, uint first_row, uint first_key,
-                                float weights[FRAGMENTS][STEP_TILES][4]) {
-    UNROLLED for (uint f = 0; f < FRAGMENTS; f++) {
-        UNROLLED for (uint h = 0; h < 2; h++) {
-            UNROLLED for (uint j = 0; j < STEP_TILES; j++) {
-                drop_two(drop, p, first_row + f * 16 + h * 8 + ROW, first_key + j * 8 + 2 * PAIR,
-                         weights[f][j] + 2 * h);
-            }
-        }
-    }
-}
-
 // score becomes the weights, not yet divided by their total.
 inlined void make_weights(float score[FRAGMENTS][STEP_TILES][4], float largest[FRAGMENTS][2],
                           float total[FRAGMENTS][2], const mask *drop, const place *p, uint first_row, uint first_key) {
@@ -500,11 +488,12 @@ inlined void make_weights(float score[FRAGMENTS][STEP_TILES][4], float largest[F
                     score[f][j][i] = fast_exp2(fma(score[f][j][i], SCALE * LOG2E, -offset));
                     total[f][h] += score[f][j][i];
                 }
+                if (DROPOUT) {
+                    drop_two(drop, p, first_row + f * 16 + h * 8 + ROW, first_key + j * 8 + 2 * PAIR,
+                             score[f][j] + 2 * h);
+                }
             }
         }
-    }
-    if (DROPOUT) {
-        drop_weights(drop, p, first_row, first_key, score);
     }
 }
 
@@ -566,7 +555,9 @@ attention_forward(ulong T_, ulong NH, ulong NKV, ulong n_heads, IN(int, starts),
     pack_weights(score, weights);
 #pragma unroll 1
     for (uint first_key = start_key + TILE; first_key < my_end; first_key += TILE) {
-        fill(&r, &of_qkv, p.k, &of_qkv, p.v, first_key + AHEAD * TILE, n_keys, T);
+        if (HS == 64) {
+            fill(&r, &of_qkv, p.k, &of_qkv, p.v, first_key + AHEAD * TILE, n_keys, T);
+        }
         const ring next = await_next(&r);
         FILL(score, STEP_TILES, 0.0f)
         SETTLE_HEAD(result[0]);
@@ -578,6 +569,9 @@ attention_forward(ulong T_, ulong NH, ulong NKV, ulong n_heads, IN(int, starts),
         const bool shrinks = find_largest(score, largest, total, shrink);
         make_weights(score, largest, total, &drop, &p, my_row, first_key);
         SETTLE_STEP(score[0]);
+        if (HS != 64) { // its branch keeps the arithmetic above from moving behind the wait; heads of 64 lose 2% by it
+            fill(&r, &of_qkv, p.k, &of_qkv, p.v, first_key + AHEAD * TILE, n_keys, T);
+        }
         wait_for_products(0);
         SETTLE_HEAD(result[0]);
         leave_stage(&r);
@@ -593,7 +587,7 @@ attention_forward(ulong T_, ulong NH, ulong NKV, ulong n_heads, IN(int, starts),
     for (uint first_key = start_key; first_key < n_keys; first_key += TILE) {
         const tile_name at = stages + r.now * FURTHER(STAGE_BYTES);
         fill(&r, &of_qkv, p.k, &of_qkv, p.v, first_key + AHEAD * TILE, n_keys, T);
-#pragma unroll STEPS_AT_ONCE
+#pragma unroll 1
         for (uint s = 0; s < TILE; s += STEP) {
             if (first_key + s < our_row + TOGETHER * WARP_ROWS && first_key + s + STEP > seen.first) {
                 float score[FRAGMENTS][STEP_TILES][4];
@@ -774,7 +768,6 @@ attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, IN(int, st
 #pragma unroll 1
     for (uint first_key = start_key + TILE; first_key < my_end; first_key += TILE) {
         const tile_name now = stages + r.now * FURTHER(STAGE_BYTES);
-        fill(&r, &of_qkv, p.k, &of_qkv, p.v, first_key + AHEAD * TILE, n_keys, T);
         const ring next = await_next(&r);
         const tile_name at = stages + next.now * FURTHER(STAGE_BYTES);
         FILL(score, STEP_TILES, 0.0f)
@@ -790,6 +783,7 @@ attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, IN(int, st
         hide_keys(&seen, my_row, first_key, score);
         weigh_rows(score, log_total);
         SETTLE_STEP(score[0]);
+        fill(&r, &of_qkv, p.k, &of_qkv, p.v, first_key + AHEAD * TILE, n_keys, T);
         await_products(dweight, 0);
         SETTLE_HEAD(dq[0]);
         leave_stage(&r);
@@ -803,7 +797,7 @@ attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, IN(int, st
     for (uint first_key = start_key; first_key < n_keys; first_key += TILE) {
         const tile_name at = stages + r.now * FURTHER(STAGE_BYTES);
         fill(&r, &of_qkv, p.k, &of_qkv, p.v, first_key + AHEAD * TILE, n_keys, T);
-#pragma unroll STEPS_AT_ONCE
+#pragma unroll 1
         for (uint s = 0; s < TILE; s += STEP) {
             if (first_key + s < our_row + TOGETHER * WARP_ROWS && first_key + s + STEP > seen.first) {
                 float score[FRAGMENTS][STEP_TILES][4];
@@ -996,7 +990,7 @@ attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, IN(int, st
         if (i + 1 < n_steps) {
             load_sums(lse + lse_at, D + D_at, &at_row, T, next_sums);
         }
-#pragma unroll STEPS_AT_ONCE
+#pragma unroll 1
         for (uint s = 0; s < TILE; s += STEP) {
             const bool is_seen = !DOCUMENTS || first_key_of(first_keys, min(first_row + s, T - 1)) <
                                                    our_key + TOGETHER * WARP_ROWS;

@@ -14,9 +14,6 @@
 #ifndef STEP
 #define STEP TILE // of them at a time in registers: a multiple of 16
 #endif
-#ifndef STEPS_AT_ONCE
-#define STEPS_AT_ONCE 1 // steps whose instructions the compiler may mix
-#endif
 #ifndef IN_REGISTERS
 #define IN_REGISTERS 0 // operands of the owned rows that are kept there: 0, 1 or 2; by wgmma none
 #endif

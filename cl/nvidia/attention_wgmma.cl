@@ -38,7 +38,6 @@ static inline ulong describe_tile(uint address, uint column_bytes) {
 // A product's results are there before the next instruction: where they are not, the units are waited for.
 #define DEFINE_SETTLE(n, sums) \
     static inline __attribute__((always_inline)) void settle_##n(float c[n / 8][4]) { __asm__ volatile("" : sums); }
-DEFINE_SETTLE(32, SUMS_4(c, 0))
 DEFINE_SETTLE(64, SUMS_8(c, 0))
 DEFINE_SETTLE(128, SUMS_16(c, 0))
 
@@ -60,8 +59,6 @@ DEFINE_SETTLE(128, SUMS_16(c, 0))
                          : sums                                                                              \
                          : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));                              \
     }
-DEFINE_BY_ROWS(32, NAMES_16, SUMS_4(c, 0), "%16", "%17")
 DEFINE_BY_ROWS(64, NAMES_32, SUMS_8(c, 0), "%32", "%33")
-DEFINE_BY_ROWS(128, NAMES_64, SUMS_16(c, 0), "%64", "%65")
 DEFINE_BY_COLUMNS(64, NAMES_32, SUMS_8(c, 0), "%32, %33, %34, %35", "%36")
 DEFINE_BY_COLUMNS(128, NAMES_64, SUMS_16(c, 0), "%64, %65, %66, %67", "%68")

@@ -60,8 +60,9 @@ static const opencl_score_sizes wgmma_sizes[OPENCL_ATTENTION_PARTS][OPENCL_HEADS
 };
 
 opencl_heads opencl_kind_of_heads(const opencl_facts *facts, sm_dtype dtype, int64_t HS, int64_t T, int64_t n_rows) {
-    enum { GROUP_ROWS = 128, GROUPS_A_UNIT = 2, LEAST_ROUNDS = 3, LONG = 2048 };
-    const bool is_few = n_rows < (int64_t)GROUP_ROWS * GROUPS_A_UNIT * LEAST_ROUNDS * facts->n_units;
+    enum { GROUP_ROWS = 128, GROUPS_A_UNIT = 2, LONG = 2048 };
+    const int least_rounds = T < LONG ? 3 : 2;
+    const bool is_few = n_rows < (int64_t)GROUP_ROWS * GROUPS_A_UNIT * least_rounds * facts->n_units;
     return !sm_dtype_is_narrow(dtype) ? OPENCL_OTHER_HEADS
            : HS == 64                 ? (is_few     ? OPENCL_FEW_64
                                          : T < LONG ? OPENCL_HEADS_64
