@@ -174,9 +174,10 @@ static sm_status store(const cli_flag *flag, const char *text, cli_options *opti
     case CLI_FORMAT:
         SM_FAIL_IF(!sm_format_parse(text, &format), SM_ERR_USAGE, "%s: unknown value '%s'; give one of %s%s", what,
                    text, flag->argument,
-                   strcmp(text, "sql") == 0    ? ": sqlite3 reads csv (.import --csv FILE TABLE)"
-                   : strchr(text, '.') != NULL ? ", and `> FILE` for a file"
-                                               : "");
+                   strcmp(text, "sql") == 0       ? ": sqlite3 reads csv (.import --csv FILE TABLE)"
+                   : strstr(text, "html") != NULL ? ": `stepmark report ROWS --output page.html` makes a page"
+                   : strchr(text, '.') != NULL    ? ", and `> FILE` for a file"
+                                                  : "");
         *(int *)target = (int)format;
         return SM_OK;
     }
