@@ -166,16 +166,15 @@ static json_t *operating_system(void) {
 
 // Variables that change how fast the libraries underneath run, or which code runs.
 static json_t *environment(void) {
-    static const char *const prefixes[] = {
-        "OMP_",    "GOMP_",     "KMP_",    "OPENBLAS_",  "GOTO_",    "POCL_",           "OCL_ICD_",
-        "CC=",     "STEPMARK_", "OPENCL_", "LD_PRELOAD", "LD_AUDIT", "LD_LIBRARY_PATH", "GLIBC_TUNABLES",
-        "MALLOC_", "HWLOC_",    "CUDA_",   "NCCL_"};
     extern char **environ;
     json_t *found = json_object();
     for (char **entry = environ; entry != NULL && *entry != NULL; entry++) {
         const char *equals = strchr(*entry, '=');
-        for (size_t i = 0; equals != NULL && i < SM_COUNT(prefixes); i++) {
-            if (strncmp(*entry, prefixes[i], strlen(prefixes[i])) == 0) {
+        const char *beginnings = "OMP_ GOMP_ KMP_ OPENBLAS_ GOTO_ POCL_ OCL_ICD_ OPENCL_ LD_PRELOAD LD_AUDIT "
+                                 "LD_LIBRARY_PATH GLIBC_TUNABLES MALLOC_ HWLOC_SYNTHETIC HWLOC_XMLFILE HWLOC_FSROOT "
+                                 "HWLOC_COMPONENTS HWLOC_PLUGINS HWLOC_THISSYSTEM CUDA_VISIBLE NCCL_ STEPMARK_ CC=";
+        for (char begin[32]; equals != NULL && sm_next_word(&beginnings, begin, sizeof(begin));) {
+            if (strncmp(*entry, begin, strlen(begin)) == 0) {
                 json_object_setn_new(found, *entry, (size_t)(equals - *entry), sm_json_bytes(equals + 1));
             }
         }
