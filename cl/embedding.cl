@@ -37,7 +37,7 @@ kernel void embedding_backward_positions(ulong N, ulong T, IN(int, starts), OUT(
     }
 }
 
-#define SORT_BLOCK  512
+#define SORT_BLOCK  256
 #define MERGE_ITEMS 128
 #define ROWS_OF_IDS 16
 

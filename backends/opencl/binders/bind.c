@@ -147,7 +147,7 @@ static void bind_embedding_forward(opencl_binder *b) {
 // Sorts ids, with the tokens' indices, in scratch: in blocks, then, 2 N elements further, all of them. Ids are token
 // ids, or positions, which are stored in scratch after the sorted ones.
 static void sort_ids(opencl_binder *b, int64_t N, size_t positions_at) {
-    enum { BLOCK = 512, GROUP = 128, LANES = 16 }; // of cl/embedding.cl
+    enum { BLOCK = 256, GROUP = 128, LANES = 16 }; // of cl/embedding.cl
     const int lanes = b->e->device->sizes.row_items == 1 ? 1 : LANES;
     opencl_begin_rows(b, "embedding", "embedding_backward_sort", 0);
     OPENCL_ARGS(b, arg_count(N));
