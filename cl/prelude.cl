@@ -11,9 +11,9 @@
 #define VECTOR 4 // floats in a `vec`: 1, 4, 8 or 16; what a work-item handles at a time
 #endif
 
-#if defined(WHOLE) && (defined(DATA_BF16) || defined(DATA_F16))
+#if defined(WHOLE) && !defined(OF_FLOATS) && (defined(DATA_BF16) || defined(DATA_F16))
 #undef VECTOR
-#define VECTOR 8 // 16 bytes of data
+#define VECTOR 8 // 16 bytes of data; OF_FLOATS, of an op on floats alone, keeps 16 bytes of these
 #endif
 
 #ifdef ROW_ITEMS_HERE // as a program is built for short rows, or for few at a time

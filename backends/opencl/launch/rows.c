@@ -22,8 +22,9 @@ static bool is_whole(const opencl_binder *b, int64_t row_elems) {
 
 void opencl_begin_rows(opencl_binder *b, const char *stem, const char *kernel, int64_t row_elems) {
     const bool whole = is_whole(b, row_elems);
-    opencl_begin(b, stem, whole ? "-DWHOLE" : "", kernel);
-    b->vector = whole ? whole_vector(b->e->base.plan) : b->vector;
+    const bool of_floats = strcmp(stem, "optimizer") == 0; // 16 bytes of them: a warp's lie side by side
+    opencl_begin(b, stem, whole && of_floats ? "-DWHOLE -DOF_FLOATS" : whole ? "-DWHOLE" : "", kernel);
+    b->vector = whole && !of_floats ? whole_vector(b->e->base.plan) : b->vector;
 }
 
 enum { MOST_KEPT_ELEMS = 32 }; // of a row in an item's registers
