@@ -42,13 +42,13 @@ check "-DDATA_F16 -DWGMMA=1 -DDOCUMENTS=1 -DSTAGES=2" 128 4 1 64 64 0 "1 300 1 1
 # products "OPTIONS" "M N K PARTS GROUPS"
 products() {
     kernel products matmul_wgmma.cl "-w $1 -include cl/nvidia/wgmma.cl -include tests/emulation/wgmma.cl"
-    program products "$work/products.o" "-DCOLUMN_SUMS=0 -DSQUARES=0 -DBESIDE=0 $1"
+    program products "$work/products.o" "-DCOLUMN_SUMS=0 -DSQUARES=0 -DBESIDE=0 -DCONSUMERS=2 $1"
     "$work/products" $2
 }
 products "-DDATA_BF16 -DTILE_N=192 -DBESIDE=2"                                                "200 264 136 1 2"
-products "-DDATA_F16 -DTILE_N=64 -DBESIDE=6"                                                  "200 136 72 1 2"
-products "-DDATA_BF16 -DTILE_N=128 -DBESIDE=8 -DB_TRANSPOSED"                                 "130 264 136 1 2"
+products "-DDATA_F16 -DTILE_N=64 -DBESIDE=6 -DCONSUMERS=1 -DSTAGES=8"                            "200 136 72 1 2"
 products "-DDATA_BF16 -DTILE_N=128 -DBESIDE=8 -DB_TRANSPOSED -DC_REAL"                        "130 264 136 1 2"
+products "-DDATA_BF16 -DTILE_N=64 -DBESIDE=8 -DB_TRANSPOSED -DCONSUMERS=1"                      "130 264 136 1 2"
 products "-DDATA_BF16 -DTILE_N=256 -DSTAGES=3 -DA_TRANSPOSED -DC_REAL -DCOLUMN_SUMS=1"        "200 264 200 2 3"
 products "-DDATA_F16 -DTILE_N=64 -DA_TRANSPOSED -DC_REAL -DSQUARES=1"                         "256 192 136 1 2"
 products "-DDATA_BF16 -DFP8_A=e4m3 -DFP8_B=e4m3 -DTILE_N=128 -DBESIDE=6 -DB_TRANSPOSED"        "200 264 136 1 2"

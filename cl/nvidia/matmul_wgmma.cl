@@ -74,10 +74,12 @@
 #define ACT          4
 #define ACT_BACKWARD 8
 
-#define TILE_M      128
+#define TILE_M      (CONSUMERS * GROUP_M)
 #define TILE_K      (DATA_IS_NARROW ? 64 : 32)     // 128 bytes
 #define GROUP_M     64                             // rows of a consumer
+#ifndef CONSUMERS
 #define CONSUMERS   2
+#endif
 #define CONSUMER_WARPS 4
 #define SUM_WARPS   (COLUMN_SUMS ? CONSUMER_WARPS - 1 : 0)
 #define ITEMS       ((CONSUMERS + 1) * CONSUMER_WARPS * WARP)
@@ -517,7 +519,7 @@ INLINE void consume(const tile_grid *g, uint tiles, uint N, const global float *
         }
 #endif
     }
-    send_wait();
+    send_wait_read(0); // the kernel's end waits for the writes
 }
 
 // --- sums of columns ------------------------------------------------------------------------------------------

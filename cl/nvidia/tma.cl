@@ -80,7 +80,7 @@ static inline void bring_box_of(uint to, const global uchar *map, uint x, uint y
 }
 
 // A box of local memory to a tensor: stored, or added to the floats that are there; a group of these copies ends; waits
-// until at most n (a literal number) groups still read local memory, or until all are done.
+// until at most n (a literal number) groups still read local memory.
 #define SEND_BOX(instruction, map, x, y, z, from)                                               \
     __asm__ volatile(instruction " [%0, {%1, %2, %3}], [%4];" ::"l"(map), "r"(x), "r"(y), "r"(z), \
                      "r"(from)                                                                     \
@@ -90,4 +90,3 @@ static inline void bring_box_of(uint to, const global uchar *map, uint x, uint y
 
 static inline void send_commit(void) { __asm__ volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 #define send_wait_read(n) __asm__ volatile("cp.async.bulk.wait_group.read " TEXT(n) ";" ::: "memory")
-static inline void send_wait(void) { __asm__ volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }

@@ -57,7 +57,7 @@ static result result_of(float x) { return narrow(x); }
 #define SUMS
 #endif
 
-enum { BIAS = 2, ACT = 4, ACT_BACKWARD = 8, ITEMS = 384, TILE_M = 128, GROUP_M = 64, SUM_WARPS = 3, GUARD = 64 };
+enum { BIAS = 2, ACT = 4, ACT_BACKWARD = 8, ITEMS = (CONSUMERS + 1) * 128, TILE_M = CONSUMERS * 64, GROUP_M = 64, SUM_WARPS = 3, GUARD = 64 };
 
 void matmul(uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, const warps_map *, uint64_t, const float *,
             uint64_t SUMS_TYPES SCALE_TYPES);

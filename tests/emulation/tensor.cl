@@ -89,7 +89,6 @@ void warp_wait_for_boxes(int n_groups);
 #define ADD_BOX                            1
 #define send_commit                        warp_end_boxes
 #define send_wait_read                     warp_wait_for_boxes
-#define send_wait()                        warp_wait_for_boxes(0)
 
 // --- wgmma: a warp's 16 of the 64 rows ----------------------------------------------------------------------
 

@@ -117,21 +117,14 @@ static bool can_cut(const opencl_product *p, int n_parts) {
     return has_room_for_parts(p, n_parts) && p->K / n_parts >= LEAST_STEPS * tile_k(p);
 }
 
-// Divides K so that no unit is idle for long; not if C alone has enough tiles.
-static void cut_by_cost(const opencl_facts *facts, const opencl_product *p, tiles *t) {
-    cut(p, t, opencl_cheapest_parts(facts, p, t, cost_of_parts, can_cut));
-}
-
 static tiles choose_tiles(const opencl_facts *facts, const opencl_product *p, int way) {
     tiles t = (is_split(p) ? split_tiles : narrow_tiles)[way / N_CUTS];
-    cut_by_cost(facts, p, &t);
+    cut(p, &t, opencl_cheapest_parts(facts, p, &t, cost_of_parts, can_cut)); // no unit is idle for long
     if (way % N_CUTS > 0) {
         cut(p, &t, way % N_CUTS == 1 ? 1 : 2 * t.n_parts);
     }
     return t;
 }
-
-static int items_of(const tiles *t) { return t->tile_m / t->warp_m * (t->tile_n / t->warp_n) * WARP_ITEMS; }
 
 // False for a way that the device has no room for, or that is the same as the way with the rule's parts.
 static bool mma_way(const opencl_facts *facts, const opencl_product *p, int way, char *text, size_t size_bytes) {
@@ -157,7 +150,7 @@ static void multiply_by_mma(opencl_binder *b, const opencl_product *p, const til
     opencl_arg_product(b, p, what_is_beside(p), t->part_cols, t->n_parts);
     opencl_arg_sides(b, p);
     opencl_launch_groups(b, opencl_count_up(p->N, t->tile_n), opencl_count_up(p->M, t->tile_m) * t->n_parts,
-                         (size_t)items_of(t));
+                         (size_t)(t->tile_m / t->warp_m * (t->tile_n / t->warp_n) * WARP_ITEMS));
     if (is_parted) {
         add_parts(b, p, t->n_parts, 0);
     }
@@ -165,19 +158,23 @@ static void multiply_by_mma(opencl_binder *b, const opencl_product *p, const til
 
 // --- products by wgmma (cl/nvidia/matmul_wgmma.cl) -----------------------------------------------------------------
 
-// Tiles of 128 x tile_n, and rows of tiles that are processed together.
+// Tiles of 128 x tile_n (or for few rows 64), and rows of tiles that are processed together.
 typedef struct {
-    int tile_n, band;
-    int n_parts;
+    int tile_n, band, n_parts;
+    bool is_low;
 } wide_tiles;
 
-enum { WIDE_TILE_M = 128, WIDE_ROW_BYTES = 128, WIDE_ITEMS = 384, N_CONSUMERS = 2, SUM_WARPS = 3 };
+enum { WIDE_TILE_M = 128, WIDE_ROW_BYTES = 128, PRODUCER_ITEMS = 128, GROUP_ROWS = 64, SUM_WARPS = 3 };
+
+static int tile_m_of(const wide_tiles *t) { return t->is_low ? GROUP_ROWS : WIDE_TILE_M; }
 
 static const wide_tiles wide_list[] = {
-    {.tile_n = 256, .band = 8},  {.tile_n = 192, .band = 8}, {.tile_n = 128, .band = 8}, {.tile_n = 256, .band = 16},
-    {.tile_n = 192, .band = 16}, {.tile_n = 256, .band = 4}, {.tile_n = 64, .band = 8},
+    {.tile_n = 256, .band = 8},  {.tile_n = 192, .band = 8},
+    {.tile_n = 128, .band = 8},  {.tile_n = 256, .band = 16},
+    {.tile_n = 192, .band = 16}, {.tile_n = 256, .band = 4},
+    {.tile_n = 64, .band = 8},   {.tile_n = 64, .band = 8, .is_low = true},
 };
-enum { NARROWEST = 6 }; // the last
+enum { NARROWEST = 6 }; // and the lowest, which leaves no sums of columns or squares
 
 // With split numbers, and where sums are careful, sums are kept twice.
 static const wide_tiles wide_split_list[] = {
@@ -195,7 +192,7 @@ static bool keeps_twice(const opencl_product *p) { return is_split(p) || is_care
 
 // Way 0 is the rule's; the others are one of these tiles, with the rule's number of parts, one part, or twice as many.
 static int count_wide(const opencl_product *p) {
-    return keeps_twice(p) ? (int)SM_COUNT(wide_split_list) : is_float(p) ? NARROWEST : NARROWEST + 1;
+    return keeps_twice(p) ? (int)SM_COUNT(wide_split_list) : NARROWEST + (is_float(p) ? 0 : p->a_transposed ? 1 : 2);
 }
 
 // Floats of A can reach the units through registers, where they are rounded or split; those of B cannot. (With
@@ -234,15 +231,16 @@ static bool can_cut_wide(const opencl_product *p, int n_parts) {
 }
 
 // The cost in 128 bytes of K of a column of C: the tiles of the busiest unit, each with its beginning and end. A's tile
-// is loaded again for each tile of B's, which counts as 32 columns. All units write and read the parts' sums once more.
+// is loaded again for each of B's, which counts as 32 columns; a low tile costs two thirds, as its bytes. All units
+// write and read the parts' sums once more.
 static int64_t cost_of_wide(const opencl_facts *facts, const opencl_product *p, const void *of, int n_parts) {
     const wide_tiles *t = of;
     enum { TILE_STEPS = 2, A_COLS = 32, LAUNCH_STEPS = 1000, SUMS_A_STEP = 8 }; // sums that a unit writes and reads
     const int64_t n_units = facts->n_units > 0 ? facts->n_units : 1;
-    const int64_t n_tiles = opencl_count_up(p->M, WIDE_TILE_M) * opencl_count_up(p->N, t->tile_n) * n_parts;
+    const int64_t n_tiles = opencl_count_up(p->M, tile_m_of(t)) * opencl_count_up(p->N, t->tile_n) * n_parts;
     const int64_t n_steps = opencl_count_up(opencl_count_up(p->K, wide_tile_k(p)), n_parts) + TILE_STEPS;
     const int64_t sums = n_parts > 1 ? p->M * p->N * n_parts / (n_units * SUMS_A_STEP) + LAUNCH_STEPS : 0;
-    return opencl_count_up(n_tiles, n_units) * n_steps * (t->tile_n + A_COLS) + sums;
+    return opencl_count_up(n_tiles, n_units) * n_steps * (t->tile_n + (t->is_low ? 0 : A_COLS)) + sums;
 }
 
 static wide_tiles wide_of(const opencl_facts *facts, const opencl_product *p, int index) {
@@ -255,8 +253,8 @@ static wide_tiles choose_wide_by_rule(const opencl_facts *facts, const opencl_pr
     enum { N_TRIED = 3 };        // the others differ in their bands, or are for few rows of 16-bit numbers
     enum { WORTH_PERCENT = 94 }; // another program takes half a second to build
     wide_tiles best = wide_of(facts, p, 0);
-    for (int i = 1; i < N_TRIED + (count_wide(p) > NARROWEST); i++) {
-        const wide_tiles t = wide_of(facts, p, i < N_TRIED ? i : NARROWEST);
+    for (int i = 1; i < count_wide(p); i += i == N_TRIED - 1 ? NARROWEST - i : 1) {
+        const wide_tiles t = wide_of(facts, p, i);
         if (cost_of_wide(facts, p, &t, t.n_parts) * 100 < cost_of_wide(facts, p, &best, best.n_parts) * WORTH_PERCENT) {
             best = t;
         }
@@ -277,17 +275,18 @@ static wide_tiles choose_wide(const opencl_facts *facts, const opencl_product *p
 static bool wide_way(const opencl_facts *facts, const opencl_product *p, int way, char *text, size_t size_bytes) {
     const wide_tiles t = choose_wide(facts, p, way);
     const int cut_way = way == 0 ? 0 : (way - 1) % N_CUTS;
-    snprintf(text, size_bytes, "wgmma %dx%d, bands of %d, %d parts", WIDE_TILE_M, t.tile_n, t.band, t.n_parts);
+    snprintf(text, size_bytes, "wgmma %dx%d, bands of %d, %d parts", tile_m_of(&t), t.tile_n, t.band, t.n_parts);
     return cut_way == 0 || (cut_way == 1 ? choose_wide(facts, p, way - 1).n_parts > 1 : can_cut_wide(p, t.n_parts));
 }
 
 // The number of stages that fit in local memory next to the boxes of results.
-static int count_stages(const opencl_product *p, int tile_n, uint32_t beside) {
-    enum { LOCAL_BYTES = 231424, BARRIER_BYTES = 128, BOX_BYTES = 8192, MOST_STAGES = 6 };
+static int count_stages(const opencl_product *p, const wide_tiles *t, uint32_t beside) {
+    enum { LOCAL_BYTES = 231424, BARRIER_BYTES = 128, BOX_BYTES = 8192 };
     const int n_outputs = beside & OPENCL_ACT ? 2 : 1;
-    const int left = LOCAL_BYTES - BARRIER_BYTES - N_CONSUMERS * 2 * n_outputs * BOX_BYTES;
-    const int n = left / ((WIDE_TILE_M + tile_n * (is_split(p) ? 2 : 1)) * WIDE_ROW_BYTES);
-    return n < MOST_STAGES ? n : MOST_STAGES;
+    const int most = t->is_low ? 8 : 6; // as much as is on its way from the cache
+    const int left = LOCAL_BYTES - BARRIER_BYTES - tile_m_of(t) / GROUP_ROWS * 2 * n_outputs * BOX_BYTES;
+    const int n = left / ((tile_m_of(t) + t->tile_n * (is_split(p) ? 2 : 1)) * WIDE_ROW_BYTES);
+    return n < most ? n : most;
 }
 
 // Offsets of float operands in scratch; the parts' sums follow, and strips of the sums of B's columns.
@@ -360,24 +359,23 @@ static opencl_tensor_map map_result(const opencl_product *p, int tensor, int n_r
 
 static void arg_wide_maps(opencl_binder *b, const opencl_product *p, const wide_tiles *t) {
     const scratch_places at = place_in_scratch(p, t->n_parts);
-    const int rows = WIDE_TILE_M / N_CONSUMERS;
     const bool has_pre = (p->epilogue & SM_EPILOGUE_ACT_BACKWARD) != 0;
     opencl_tensor_map maps[OPENCL_MOST_MAPS];
     maps[0] = is_float(p) && !is_a_raw(p) ? map_prepared(p, p->M, WIDE_TILE_M, at.a)
-                                          : map_operand(p, p->a, !p->a_transposed, p->M, WIDE_TILE_M);
+                                          : map_operand(p, p->a, !p->a_transposed, p->M, tile_m_of(t));
     maps[1] =
         is_float(p) ? map_prepared(p, p->N, t->tile_n, at.b) : map_operand(p, p->b, p->b_transposed, p->N, t->tile_n);
-    maps[2] = map_result(p, p->c, rows, 3);
+    maps[2] = map_result(p, p->c, GROUP_ROWS, 3);
     if (t->n_parts > 1) {
         maps[2] = (opencl_tensor_map){.tensor = SM_NO_TENSOR, // sums of parts, in scratch
                                       .scratch_offset = at.sums,
                                       .dtype = SM_F32,
                                       .n_dims = 3,
                                       .dims = {p->N, p->M, t->n_parts},
-                                      .box = {WIDE_ROW_BYTES / (int)sizeof(float), rows, 1}};
+                                      .box = {WIDE_ROW_BYTES / (int)sizeof(float), GROUP_ROWS, 1}};
     }
-    maps[3] = has_pre ? map_result(p, p->side, WIDE_TILE_M, 2)
-                      : map_result(p, p->act != SM_NO_TENSOR ? p->act : p->c, rows, 3);
+    maps[3] = has_pre ? map_result(p, p->side, tile_m_of(t), 2)
+                      : map_result(p, p->act != SM_NO_TENSOR ? p->act : p->c, GROUP_ROWS, 3);
     maps[4] = is_split(p) ? map_prepared(p, p->N, t->tile_n, at.small_b) : maps[1];
     opencl_arg_maps(b, maps, OPENCL_MOST_MAPS);
 }
@@ -394,7 +392,7 @@ static void multiply_by_wgmma(opencl_binder *b, const opencl_product *p, const w
     char options[OPTIONS_SIZE];
     const bool is_parted = t->n_parts > 1;
     const uint32_t beside = is_parted ? 0 : what_is_beside(p);
-    const int64_t n_tiles = opencl_count_up(p->M, WIDE_TILE_M) * opencl_count_up(p->N, t->tile_n) * t->n_parts;
+    const int64_t n_tiles = opencl_count_up(p->M, tile_m_of(t)) * opencl_count_up(p->N, t->tile_n) * t->n_parts;
     const int n_units = b->e->device->facts.n_units;
     const bool has_sums = matmul_sums(&b->e->device->facts, p);
     const int64_t n_steps = opencl_count_up(n_tiles, n_units) * opencl_count_up(p->K, wide_tile_k(p)) / t->n_parts;
@@ -406,11 +404,12 @@ static void multiply_by_wgmma(opencl_binder *b, const opencl_product *p, const w
     if (is_float(p)) {
         prepare_operand(b, p, p->b, p->b_transposed, p->N, at.b, at.small_b);
     }
-    snprintf(options, sizeof options, "-DTILE_N=%d -DSTAGES=%d -DBESIDE=%u%s%s%s%s%s%s%s%s", t->tile_n,
-             count_stages(p, t->tile_n, beside), compiled_beside(p, beside), is_split(p) ? " -DSPLIT=1" : "",
+    snprintf(options, sizeof options, "-DTILE_N=%d -DSTAGES=%d -DBESIDE=%u%s%s%s%s%s%s%s%s%s", t->tile_n,
+             count_stages(p, t, beside), compiled_beside(p, beside), is_split(p) ? " -DSPLIT=1" : "",
              is_a_raw(p) ? " -DA_RAW=1" : "", p->a_transposed && (!is_float(p) || is_a_raw(p)) ? " -DA_TRANSPOSED" : "",
              p->b_transposed && !is_float(p) ? " -DB_TRANSPOSED" : "", opencl_result_option(p, is_parted),
-             has_sums ? " -DCOLUMN_SUMS=1" : "", spares ? " -DSPARING" : "", p->leaves_squares ? " -DSQUARES=1" : "");
+             has_sums ? " -DCOLUMN_SUMS=1" : "", spares ? " -DSPARING" : "", p->leaves_squares ? " -DSQUARES=1" : "",
+             t->is_low ? " -DCONSUMERS=1" : "");
     if (is_bytes(p)) {
         const size_t used = strlen(options);
         snprintf(options + used, sizeof options - used, " -DFP8_A=%s -DFP8_B=%s%s",
@@ -431,7 +430,7 @@ static void multiply_by_wgmma(opencl_binder *b, const opencl_product *p, const w
     if (p->leaves_squares) {
         OPENCL_ARGS(b, opencl_arg_squares(b, &p->plan->tensors[p->c], 0));
     }
-    opencl_launch_groups(b, n_tiles < n_units ? n_tiles : n_units, 1, WIDE_ITEMS);
+    opencl_launch_groups(b, n_tiles < n_units ? n_tiles : n_units, 1, (size_t)(2 * tile_m_of(t) + PRODUCER_ITEMS));
     if (is_parted) {
         add_parts(b, p, t->n_parts, at.sums);
     }
