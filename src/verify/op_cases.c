@@ -572,7 +572,7 @@ static void set_range(source *from, const char *name, bool zero) {
     } ranges[] = {{"logits", -4, 4}, {"qkv", -2, 2},   {"v", 0, 1},       {"sqnorm", 0, 1},  {"losses", 0, 1},
                   {"scale", 0.5, 1}, {"clip", 0.5, 1}, {"row", 0, 1},     {"col", 0, 1},     {"m_max", 0, 1},
                   {"v_max", 0, 1},   {"scaler", 1, 9}, {"x_scale", 4, 4}, {"W_scale", 8, 8}, {"dy_scale", 2, 2},
-                  {"size", 0, 3},    {"history", 0, 1}};
+                  {"amax", 0, 3},    {"history", 0, 1}};
     from->low = zero ? 0 : -1;
     from->high = zero ? 0 : 1;
     for (size_t i = 0; i < SM_COUNT(ranges) && !zero; i++) {
