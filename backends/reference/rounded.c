@@ -38,7 +38,7 @@ static void *widened(float **room, const sm_tensor *t, const void *values) {
     return wide;
 }
 
-// A product's factor of 8 bits: what its bytes are worth, and as the equation has it if they are turned. `as` describes it.
+// The numbers of a product's factor of 8 bits, in the equation's order also if it is transposed. `as` describes it.
 static void *widened_factor(float **room, const host_op *op, int k, sm_tensor *as) {
     const bool is_dw = op->op->kind == SM_OP_MATMUL_BACKWARD_WEIGHT;
     const int k_scale = is_dw ? SM_IN(matmul_backward_weight, x_scale) : SM_IN(matmul_forward, x_scale);

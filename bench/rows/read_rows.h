@@ -7,8 +7,8 @@
 //   damaged text      is set aside with a warning that names the place
 //   a contradiction   makes a row an error without figures, with a warning (sm_row_contradicts)
 //   other objects     are skipped with a warning that says why (sm_row_recognise)
-//   a block           is found in any text, of which nothing else is read; its rows have the field `block`, the number of
-//                     its first line. One that cannot be read becomes an error
+//   a block           is found in any text, of which nothing else is read; its rows have the field `block`, the number
+//                     of its first line. One that cannot be read becomes an error
 // A file without a single row is an error. The time to read a file depends only on its size.
 //
 // Rows come from outside: callers may not assume a field's type. The readers below do not.
@@ -75,7 +75,7 @@ double *sm_rows_samples(const json_t *row, const char *name, size_t *n);
 
 // --- what a row may hold -------------------------------------------------------------------------
 
-// The table of the result row (row_fields.h) as a JSON Schema, draft 2020-12. Every field may be null; other fields are allowed. The caller owns it.
+// A result row (row_fields.h) as a JSON Schema, draft 2020-12; fields may be null, others are allowed. The caller owns it.
 json_t *sm_row_json_schema(void);
 
 bool sm_row_is_status(const json_t *value); // ok, oom, timeout, skipped or error

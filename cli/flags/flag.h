@@ -1,4 +1,4 @@
-// flag.h: a row of the table of flags. flags.c has the table, options.c reads arguments with it, front/help.c prints it.
+// flag.h: a row of the table of flags: flags.c has the table, options.c reads arguments by it, front/help.c prints it.
 #pragma once
 
 #include <limits.h>

@@ -344,7 +344,7 @@ static sm_status check_word(const parser *p) {
                : SM_OK;
 }
 
-// Code, or a file to write, that a file names counts only where the command line names some, too, and then that is taken.
+// Code, or a file to write, that a file names is refused unless the command line names its own, which is taken.
 static sm_status take_flag(parser *p, bool of_file, cli_options *options) {
     const cli_flag *flag = p->words.flag;
     bool *is_given = &p->is_given[flag - p->words.flags];

@@ -121,7 +121,7 @@ static void set(step_page *p, const char *key, json_t *value) { json_object_set_
 
 // --- the walk, as data -----------------------------------------------------------------------------
 
-// After a walk the page's data have "walk" (`walk -o json` without values), "film" (sm_film) and "plan" (sm_step_page_plan).
+// A walk gives the page's data "walk" (`walk -o json` without values), "film" (sm_film), "plan" (sm_step_page_plan).
 
 static sm_status see(sm_film *film, int moment, int tensor, const cli_walk_data *data) {
     return data->full != NULL ? sm_film_see(film, moment, tensor, data->full) : SM_OK;
@@ -401,7 +401,7 @@ static json_t *equations_of(const char *kind) {
 }
 
 // For each kind of op in the plans (ending with NULL): {"text", "sources": [{"backend", "file"}]}: its section of
-// docs/equations.md, and the files that compute it, whose texts it adds to `files`. `tier`: the family of OpenCL kernels.
+// docs/equations.md, and the files that compute it, whose texts it adds to `files`. `tier`: the OpenCL family.
 static json_t *make_kinds(const sm_plan *const *plans, const char *tier, json_t *files) {
     json_t *kinds = json_object();
     for (int i = 0; i < sm_embedded_count(); i++) {

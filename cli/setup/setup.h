@@ -81,7 +81,7 @@ int cli_count_devices(const sm_backend *backend);
 void cli_load_no_drivers(double timeout_s);
 void cli_may_load_drivers(void);
 
-// Facts of a device; without drivers, those of when it was listed. Index -1: none. And its warnings, which the caller owns.
+// Facts of a device; without drivers, as when it was listed. Index -1: none. And its warnings, owned by the caller.
 sm_status cli_describe(cli_device device, sm_device_info *info);
 json_t *cli_device_warnings(const sm_device_info *info);
 
@@ -142,7 +142,7 @@ typedef struct {
 
 sm_status cli_find_trained(const cli_options *options, cli_trained *model);
 
-// The ids of a text by the tokenizer of --tokenizer, --run or --weights. The caller frees ids->ids, also after a failure.
+// The ids of a text by the tokenizer of --tokenizer, --run or --weights. Free ids->ids, also after a failure.
 sm_status cli_model_ids(const cli_options *options, const char *text, int64_t vocab, sm_ids *ids);
 
 // Refuses a --tokenizer that does not exist, and none (NULL) where one is needed.
@@ -155,7 +155,7 @@ sm_status cli_encode_text(const char *flag, const sm_tokenizer *tokenizer, const
 // The placement of documents in rows: none without --documents.
 sm_padding cli_padding(const cli_options *options);
 
-// The documents of the stream, at least n_positions in all if it has that many, for rows of T. Free `documents` in any case.
+// The documents of the stream, at least n_positions if it has that many, for rows of T. Free `documents` in any case.
 sm_status cli_documents(const cli_options *options, const sm_model_config *config, const sm_tokens *tokens, int64_t T,
                         int64_t n_positions, sm_documents *documents);
 
@@ -178,7 +178,7 @@ typedef struct {
 // From --loader; SM_ERR_USAGE if it is invalid.
 sm_status cli_parse_loader(const cli_options *options, sm_loader_settings *loader);
 
-// Sets the settings' sources and loader. If --data is a folder, sets the options to its files. A zeroed `data` is empty.
+// Sets the settings' sources and loader, and the options to the files of a folder --data. A zeroed `data` is empty.
 sm_status cli_train_data_open(cli_options *options, const cli_job *job, cli_train_data *data,
                               sm_train_settings *settings);
 void cli_train_data_close(cli_train_data *data);

@@ -131,7 +131,7 @@ static void weights_row(const head *d, int64_t t, const real *att, const real *l
     }
 }
 
-// da[s] = dropout(dy_t . v_s);  ds[s] = att[s] (da[s] - D);  D = sum_r att[r] da[r], which is dy_t . y_t where y is given
+// da[s] = dropout(dy_t . v_s);  ds[s] = att[s] (da[s] - D);  D = sum_r att[r] da[r], or dy_t . y_t if y is given
 // att (T), a row of weights, becomes dropout(att), which dv needs.
 static void backward_row(const head *d, int64_t t, const real *dy, const real *y, double *att, double *ds) {
     const int64_t at = d->first_y + t * d->y_row;
