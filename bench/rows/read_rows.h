@@ -75,7 +75,7 @@ double *sm_rows_samples(const json_t *row, const char *name, size_t *n);
 
 // --- what a row may hold -------------------------------------------------------------------------
 
-// A result row (row_fields.h) as a JSON Schema, draft 2020-12; fields may be null, others are allowed. The caller owns it.
+// A result row (row_fields.h) as JSON Schema, draft 2020-12: any field may be null. Other fields are allowed. Free it.
 json_t *sm_row_json_schema(void);
 
 bool sm_row_is_status(const json_t *value); // ok, oom, timeout, skipped or error
