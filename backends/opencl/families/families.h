@@ -5,6 +5,7 @@
 //   registers.c  processors, and all else: tiles in vector registers
 //
 //   try_attention.c  tries attention by matrix units
+//   known_product.c  a product to try them with
 #pragma once
 
 #include "backends/opencl/binders/family.h"
@@ -37,3 +38,23 @@ void opencl_try_attention(opencl_device *device, sm_dtype dtype, int HS, opencl_
                           char *trouble, size_t size_bytes);
 
 cl_mem opencl_make_buffer(opencl_device *d, size_t n_bytes, const void *from); // NULL: it could not be made
+
+// A device only for trying. It is to be closed also if it did not open.
+bool opencl_open_to_try(const opencl_facts *facts, const opencl_family *family, opencl_device *d);
+void opencl_close_tried(opencl_device *d);
+
+// --- known_product.c -----------------------------------------------------------------------------
+
+// C (M,N) = A B, with small whole numbers, exact in every format.
+typedef struct {
+    int M, N, K;
+    sm_dtype dtype, b_dtype, c_dtype; // of A, B and C
+    bool a_transposed, b_transposed;  // as they are stored
+    bool has_bias;                    // is added to C
+    float divisor;                    // of A B; 0: none
+} opencl_known_product;
+
+void opencl_put_operands(const opencl_known_product *p, unsigned char *a, unsigned char *b);
+float opencl_known_b(int k, int n);
+float opencl_known_bias(int n);
+int opencl_count_wrong(const opencl_known_product *p, const void *c); // the numbers that are not exactly right

@@ -80,13 +80,9 @@ static void fill(sm_dtype dtype, float *x, size_t n, uint32_t state) {
     sm_dtype_round_trip(dtype, (int64_t)n, x);
 }
 
-static bool make_example(sm_dtype dtype, int HS, example *x) {
+static void make_example(sm_dtype dtype, int HS, example *x) {
     *x = (example){.HS = HS};
-    float *memory = calloc(2 * (qkv_elems(x) + y_elems(x)), sizeof *memory);
-    if (memory == NULL) {
-        return false;
-    }
-    x->qkv = memory;
+    x->qkv = sm_calloc(2 * (qkv_elems(x) + y_elems(x)), sizeof *x->qkv);
     x->dqkv = x->qkv + qkv_elems(x);
     x->y = x->dqkv + qkv_elems(x);
     x->dy = x->y + y_elems(x);
@@ -97,7 +93,6 @@ static bool make_example(sm_dtype dtype, int HS, example *x) {
             attend_row(x, head, t);
         }
     }
-    return true;
 }
 
 // --- as the device has it -----------------------------------------------------------------------------
@@ -117,19 +112,28 @@ cl_mem opencl_make_buffer(opencl_device *d, size_t n_bytes, const void *from) {
     return buffer;
 }
 
+bool opencl_open_to_try(const opencl_facts *facts, const opencl_family *family, opencl_device *d) {
+    cl_int code = CL_SUCCESS;
+    const bool is_open = opencl_open_to_build(facts, d) == SM_OK;
+    opencl_set_family(d, family); // with its options, as plans use the programs, too
+    d->queue = is_open ? opencl.clCreateCommandQueue(d->context, facts->id, 0, &code) : NULL;
+    return is_open && code == CL_SUCCESS;
+}
+
+void opencl_close_tried(opencl_device *d) {
+    opencl_free_programs(d);
+    opencl_release_queue(d->queue);
+    opencl_release_context(d->context);
+}
+
 static cl_mem make_numbers(opencl_device *d, sm_dtype dtype, const float *from, size_t n) {
     const size_t n_bytes = n * sm_dtype_size(dtype);
-    void *codes = malloc(n_bytes);
-    if (codes == NULL) {
-        return NULL;
-    }
+    SM_FREED void *codes = sm_malloc(n_bytes);
     memset(codes, 0xFF, n_bytes); // NaN, to detect missing writes
     if (from != NULL) {
         sm_dtype_format(dtype)->round((int64_t)n, from, codes);
     }
-    cl_mem buffer = opencl_make_buffer(d, n_bytes, codes);
-    free(codes);
-    return buffer;
+    return opencl_make_buffer(d, n_bytes, codes);
 }
 
 static bool make_buffers(opencl_device *d, sm_dtype dtype, const example *x, buffers *b) {
@@ -198,23 +202,19 @@ static sm_status run_part(opencl_device *d, sm_dtype dtype, int HS, int part, op
 // The size of the difference relative to the expected size; NaN if the device wrote none.
 static double find_error(opencl_device *d, sm_dtype dtype, cl_mem buffer, const float *expected, size_t n) {
     const size_t n_bytes = n * sm_dtype_size(dtype);
-    void *codes = malloc(n_bytes);
-    float *values = malloc(n * sizeof *values);
-    double error = NAN;
-    if (codes != NULL && values != NULL &&
-        opencl.clEnqueueReadBuffer(d->queue, buffer, CL_TRUE, 0, n_bytes, codes, 0, NULL, NULL) == CL_SUCCESS) {
-        double size = 0;
-        error = 0;
-        sm_dtype_format(dtype)->widen((int64_t)n, codes, values);
-        for (size_t i = 0; i < n; i++) {
-            error += ((double)values[i] - expected[i]) * ((double)values[i] - expected[i]);
-            size += (double)expected[i] * expected[i];
-        }
-        error = sqrt(error / size);
+    SM_FREED void *codes = sm_malloc(n_bytes);
+    SM_FREED float *values = sm_malloc(n * sizeof *values);
+    double error = 0;
+    double size = 0;
+    if (opencl.clEnqueueReadBuffer(d->queue, buffer, CL_TRUE, 0, n_bytes, codes, 0, NULL, NULL) != CL_SUCCESS) {
+        return NAN;
     }
-    free(codes);
-    free(values);
-    return error;
+    sm_dtype_format(dtype)->widen((int64_t)n, codes, values);
+    for (size_t i = 0; i < n; i++) {
+        error += ((double)values[i] - expected[i]) * ((double)values[i] - expected[i]);
+        size += (double)expected[i] * expected[i];
+    }
+    return sqrt(error / size);
 }
 
 void opencl_try_attention(opencl_device *d, sm_dtype dtype, int HS, opencl_find_attention find, const void *of,
@@ -222,9 +222,7 @@ void opencl_try_attention(opencl_device *d, sm_dtype dtype, int HS, opencl_find_
     example x;
     buffers b = {0};
     snprintf(trouble, size_bytes, "no memory for its test");
-    if (!make_example(dtype, HS, &x)) {
-        return;
-    }
+    make_example(dtype, HS, &x);
     if (make_buffers(d, dtype, &x, &b)) {
         sm_status status = SM_OK;
         for (int part = 0; part < OPENCL_ATTENTION_PARTS && status == SM_OK; part++) {

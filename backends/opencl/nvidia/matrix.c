@@ -3,76 +3,19 @@
 
 #include "backends/opencl/nvidia/tensor.h"
 
-// --- products with known results ------------------------------------------------------------------------------
-
-// C (M,N) = A B, with small whole numbers, exact in every format.
-typedef struct {
-    int M, N, K;
-    sm_dtype dtype, b_dtype; // of A and B
-    sm_dtype c_dtype;        // of C
-    bool b_along_k;          // B is stored transposed
-    bool has_bias;           // is added to C
-} product;
-
-static const float byte_scales[] = {2, 4}; // by which bytes of A and B count as multiplied
-
-static bool is_of_bytes(const product *p) { return sm_dtype_size(p->dtype) == 1; }
-
-static float a_at(int m, int k) { return (float)((m * 7 + k * 3) % 11 - 5); }
-static float b_at(int k, int n) { return (float)((k * 5 + n * 2) % 7 - 3); }
-static float bias_at(int n) { return (float)(n % 5 - 2); }
-
-static float expected(const product *p, int m, int n) {
-    float sum = 0;
-    for (int k = 0; k < p->K; k++) {
-        sum += a_at(m, k) * b_at(k, n);
-    }
-    sum = (is_of_bytes(p) ? sum / (byte_scales[0] * byte_scales[1]) : sum) + (p->has_bias ? bias_at(n) : 0);
-    sm_dtype_round_trip(p->c_dtype, 1, &sum);
-    return sum;
-}
-
-static void put(sm_dtype dtype, float x, unsigned char *to, int i) {
-    sm_dtype_format(dtype)->round(1, &x, to + (size_t)i * sm_dtype_size(dtype));
-}
-
-// Two bytes count as one number of 16 bits.
-static int counted_k(const product *p) { return is_of_bytes(p) ? p->K / 2 : p->K; }
-
-static void put_operands(const product *p, unsigned char *a, unsigned char *b) {
-    for (int k = 0; k < p->K; k++) {
-        for (int m = 0; m < p->M; m++) {
-            put(p->dtype, a_at(m, k), a, m * p->K + k);
-        }
-        for (int n = 0; n < p->N; n++) {
-            put(p->b_dtype, b_at(k, n), b, p->b_along_k ? n * p->K + k : k * p->N + n);
-        }
-    }
-}
-
-static bool is_right(const product *p, const unsigned char *c) {
-    for (int i = 0; i < p->M * p->N; i++) {
-        float found = 0;
-        sm_dtype_format(p->c_dtype)->widen(1, c + (size_t)i * sm_dtype_size(p->c_dtype), &found);
-        if (!(found == expected(p, i / p->N, i % p->N))) {
-            return false;
-        }
-    }
-    return true;
-}
-
 // --- running one instruction ---------------------------------------------------------------------------------
 
 enum { M = 16, N = 8, K = 16 }; // of an instruction
 
 static bool computes(opencl_device *d, const char *name, sm_dtype dtype) {
-    const product p = {.M = M, .N = N, .K = K, .dtype = dtype, .b_dtype = dtype, .c_dtype = SM_F32, .b_along_k = true};
+    const opencl_known_product p = {
+        .M = M, .N = N, .K = K, .dtype = dtype, .b_dtype = dtype, .c_dtype = SM_F32, .b_transposed = true};
     const size_t items = 32;
     unsigned char a[4 * M * K] = {0};
     unsigned char b[4 * N * K] = {0};
     float c[M * N] = {0};
     SM_AT_END(opencl_end_kernel) cl_kernel kernel = NULL;
-    put_operands(&p, a, b);
+    opencl_put_operands(&p, a, b);
     SM_AT_END(opencl_end_buffer) cl_mem of_a = opencl_make_buffer(d, sizeof a, a);
     SM_AT_END(opencl_end_buffer) cl_mem of_b = opencl_make_buffer(d, sizeof b, b);
     SM_AT_END(opencl_end_buffer) cl_mem of_c = opencl_make_buffer(d, sizeof c, c);
@@ -82,7 +25,7 @@ static bool computes(opencl_device *d, const char *name, sm_dtype dtype) {
            opencl_set_arguments(d, kernel, arguments, 3) == SM_OK &&
            opencl.clEnqueueNDRangeKernel(d->queue, kernel, 1, NULL, &items, &items, 0, NULL, NULL) == CL_SUCCESS &&
            opencl.clEnqueueReadBuffer(d->queue, of_c, CL_TRUE, 0, sizeof c, c, 0, NULL, NULL) == CL_SUCCESS &&
-           is_right(&p, (const unsigned char *)c);
+           opencl_count_wrong(&p, c) == 0;
 }
 
 // --- running a product by wgmma ------------------------------------------------------------------------------
@@ -90,18 +33,20 @@ static bool computes(opencl_device *d, const char *name, sm_dtype dtype) {
 // Odd sizes, so that tiles go beyond the matrices; three work-groups for the four tiles.
 enum { WIDE_M = 200, WIDE_N = 264, WIDE_K = 144, WIDE_GROUPS = 3, WIDE_ITEMS = 384 };
 
+static const float byte_scales[] = {2, 4}; // by which bytes of A and B count as multiplied
+
 // The programs to try; many products use each.
 typedef struct {
-    product of;
+    opencl_known_product of;
     int tile_n, cols; // columns of a tile, and of a box of 128 bytes
     const char *options;
     bool has_sums; // of the columns of B
 } wide_kind;
 
-#define WIDE(a, b, c, along_k)                                                                               \
-    {                                                                                                        \
-        .M = WIDE_M, .N = WIDE_N, .K = WIDE_K, .dtype = a, .b_dtype = b, .c_dtype = c, .b_along_k = along_k, \
-        .has_bias = true                                                                                     \
+#define WIDE(a, b, c, along_k)                                                                                  \
+    {                                                                                                           \
+        .M = WIDE_M, .N = WIDE_N, .K = WIDE_K, .dtype = a, .b_dtype = b, .c_dtype = c, .b_transposed = along_k, \
+        .has_bias = true, .divisor = (a) == SM_E4M3 || (a) == SM_E5M2 ? 2 * 4 : 0                               \
     }
 #define WIDE_BF16 "-DTILE_N=256 -DSTAGES=4 -DBESIDE=2 -DDATA_BF16"
 static const wide_kind wide_kinds[] = {
@@ -118,6 +63,11 @@ static const wide_kind wide_bytes[] = {
     {WIDE(SM_E5M2, SM_E4M3, SM_BF16, true), 256, 64, WIDE_BF16 " -DB_TRANSPOSED -DFP8_A=e5m2 -DFP8_B=e4m3", false},
     {WIDE(SM_E4M3, SM_E5M2, SM_BF16, true), 256, 64, WIDE_BF16 " -DB_TRANSPOSED -DFP8_A=e4m3 -DFP8_B=e5m2", false},
 };
+
+static bool is_of_bytes(const wide_kind *w) { return sm_dtype_size(w->of.dtype) == 1; }
+
+// Two bytes count as one number of 16 bits.
+static int counted_k(const wide_kind *w) { return is_of_bytes(w) ? w->of.K / 2 : w->of.K; }
 
 // A, B, C, and B's small parts, which are zero for whole numbers.
 enum {
@@ -136,7 +86,7 @@ static bool are_sums_right(const float strips[STRIPS * WIDE_N]) {
             difference += strips[i * WIDE_N + n];
         }
         for (int k = 0; k < WIDE_K; k++) {
-            difference -= b_at(k, n);
+            difference -= opencl_known_b(k, n);
         }
         if (!(difference == 0)) {
             return false;
@@ -148,9 +98,9 @@ static bool are_sums_right(const float strips[STRIPS * WIDE_N]) {
 static sm_status encode_wide(opencl_device *d, const wide_kind *w, cl_mem buffers[WIDE_BUFFERS],
                              unsigned char maps[WIDE_MAPS * OPENCL_MAP_BYTES]) {
     const sm_dtype dtype = w->of.c_dtype; // two bytes are a number of 16 bits
-    const int k = counted_k(&w->of);
+    const int k = counted_k(w);
     const opencl_tensor_map of_b =
-        w->of.b_along_k
+        w->of.b_transposed
             ? (opencl_tensor_map){.dtype = dtype, .n_dims = 2, .dims = {k, WIDE_N}, .box = {w->cols, w->tile_n}}
             : (opencl_tensor_map){.dtype = dtype, .n_dims = 2, .dims = {WIDE_N, k}, .box = {w->cols, w->cols}};
     const opencl_tensor_map of_c = {.dtype = dtype, .n_dims = 3, .dims = {WIDE_N, WIDE_M, 1}, .box = {w->cols, 64, 1}};
@@ -167,7 +117,7 @@ static sm_status encode_wide(opencl_device *d, const wide_kind *w, cl_mem buffer
 
 static sm_status set_wide_arguments(const opencl_device *d, const wide_kind *w, cl_kernel kernel, cl_mem maps,
                                     cl_mem bias, cl_mem sums) {
-    const cl_uint numbers[] = {OPENCL_BIAS, WIDE_M, WIDE_N, (cl_uint)counted_k(&w->of), 1, 8}; // one part, bands of 8
+    const cl_uint numbers[] = {OPENCL_BIAS, WIDE_M, WIDE_N, (cl_uint)counted_k(w), 1, 8}; // one part, bands of 8
     const cl_ulong at = 0;
     const cl_ulong second = 1;
     const opencl_argument arguments[] = {
@@ -176,7 +126,7 @@ static sm_status set_wide_arguments(const opencl_device *d, const wide_kind *w, 
         OPENCL_ARGUMENT(maps),       OPENCL_ARGUMENT(at),         OPENCL_ARGUMENT(bias),
         OPENCL_ARGUMENT(at),         OPENCL_ARGUMENT(sums),       OPENCL_ARGUMENT(at),
         OPENCL_ARGUMENT(sums),       OPENCL_ARGUMENT(second)};
-    return opencl_set_arguments(d, kernel, arguments, is_of_bytes(&w->of) ? 14 : w->has_sums ? 12 : 10);
+    return opencl_set_arguments(d, kernel, arguments, is_of_bytes(w) ? 14 : w->has_sums ? 12 : 10);
 }
 
 static sm_status multiply_wide(opencl_device *d, const wide_kind *w, cl_mem buffers[WIDE_BUFFERS], unsigned char *c,
@@ -188,9 +138,9 @@ static sm_status multiply_wide(opencl_device *d, const wide_kind *w, cl_mem buff
     float bias[WIDE_N];
     SM_AT_END(opencl_end_kernel) cl_kernel kernel = NULL;
     for (int i = 0; i < WIDE_N; i++) {
-        bias[i] = bias_at(i);
+        bias[i] = opencl_known_bias(i);
     }
-    memcpy(strips, byte_scales, is_of_bytes(&w->of) ? sizeof byte_scales : 0);
+    memcpy(strips, byte_scales, is_of_bytes(w) ? sizeof byte_scales : 0);
     SM_TRY(encode_wide(d, w, buffers, maps));
     SM_TRY(opencl_get_kernel(d, "matmul_wgmma", w->options, "matmul", &kernel));
     SM_AT_END(opencl_end_buffer) cl_mem of_maps = opencl_make_buffer(d, sizeof maps, maps);
@@ -210,15 +160,12 @@ static void try_wgmma(opencl_device *d, const void *what, char *trouble, size_t 
     const wide_kind *w = what;
     const size_t width = sm_dtype_size(w->of.c_dtype); // or more than A and B have
     float strips[STRIPS * WIDE_N];
-    SM_FREED unsigned char *a = calloc(A_ELEMS + 2 * B_ELEMS + C_ELEMS, width);
-    snprintf(trouble, size_bytes, "no memory for its test");
-    if (a == NULL) {
-        return;
-    }
+    SM_FREED unsigned char *a = sm_calloc(A_ELEMS + 2 * B_ELEMS + C_ELEMS, width);
     unsigned char *b = a + A_ELEMS * width;
     unsigned char *small_b = b + B_ELEMS * width;
     unsigned char *c = small_b + B_ELEMS * width;
-    put_operands(&w->of, a, b);
+    snprintf(trouble, size_bytes, "no memory for its test");
+    opencl_put_operands(&w->of, a, b);
     memset(c, 0xFF, C_ELEMS * width);
     memset(strips, 0xFF, sizeof strips);
     cl_mem buffers[WIDE_BUFFERS] = {
@@ -226,7 +173,8 @@ static void try_wgmma(opencl_device *d, const void *what, char *trouble, size_t 
         opencl_make_buffer(d, C_ELEMS * width, c), opencl_make_buffer(d, B_ELEMS * width, small_b)};
     if (buffers[0] != NULL && buffers[1] != NULL && buffers[2] != NULL && buffers[3] != NULL) {
         const sm_status status = multiply_wide(d, w, buffers, c, strips);
-        const bool right = status == SM_OK && is_right(&w->of, c) && (!w->has_sums || are_sums_right(strips));
+        const bool right =
+            status == SM_OK && opencl_count_wrong(&w->of, c) == 0 && (!w->has_sums || are_sums_right(strips));
         snprintf(trouble, size_bytes, "%.*s", SM_TEXT_SIZE - 1,
                  status != SM_OK ? sm_error_message()
                  : right         ? ""
@@ -239,26 +187,11 @@ static void try_wgmma(opencl_device *d, const void *what, char *trouble, size_t 
 
 // --- what a device has ----------------------------------------------------------------------------------------
 
-// A device only for the probe.
-static bool open_device(const opencl_facts *facts, opencl_device *d) {
-    cl_int code = CL_SUCCESS;
-    const bool is_open = opencl_open_to_build(facts, d) == SM_OK;
-    opencl_set_family(d, &opencl_family_tensor); // with its options, as plans use the programs, too
-    d->queue = is_open ? opencl.clCreateCommandQueue(d->context, facts->id, 0, &code) : NULL;
-    return is_open && code == CL_SUCCESS;
-}
-
-static void close_device(opencl_device *d) {
-    opencl_free_programs(d);
-    opencl_release_queue(d->queue);
-    opencl_release_context(d->context);
-}
-
 static void run_probe(const opencl_facts *facts, opencl_matrix_units *units) {
     enum { WGMMA_CAPABILITY = 90 };
     opencl_device d;
     bool is_awaited = false;
-    if (open_device(facts, &d)) {
+    if (opencl_open_to_try(facts, &opencl_family_tensor, &d)) {
         // Now, as other processes would have delayed this one's context.
         is_awaited = opencl_begin_early != NULL && opencl_begin_early(facts);
         units->has_mma = computes(&d, "probe_bf16", SM_BF16) && computes(&d, "probe_f16", SM_F16) &&
@@ -273,7 +206,7 @@ static void run_probe(const opencl_facts *facts, opencl_matrix_units *units) {
     if (is_awaited && units->has_wgmma && opencl_keep_context(facts, d.context)) {
         d.context = NULL;
     }
-    close_device(&d);
+    opencl_close_tried(&d);
     if (!units->has_mma) {
         snprintf(units->missing, sizeof units->missing, "its matrix units do not build, run or compute as expected");
     }
@@ -364,10 +297,10 @@ static bool recall_or_try(const opencl_facts *facts, const char *of,
         return true;
     }
     snprintf(trouble, SM_TEXT_SIZE, "the device does not open");
-    if (open_device(facts, &d)) {
+    if (opencl_open_to_try(facts, &opencl_family_tensor, &d)) {
         try(&d, what, trouble, SM_TEXT_SIZE);
     }
-    close_device(&d);
+    opencl_close_tried(&d);
     if (trouble[0] == '\0') {
         opencl_cache_store(key, (const unsigned char *)"right", sizeof "right");
     }

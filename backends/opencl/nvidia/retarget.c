@@ -23,14 +23,8 @@ static const char *copy_target(const char *from, char **to) {
 
 char *opencl_retarget(const unsigned char *ptx, size_t size_bytes, size_t *new_bytes) {
     char limit[] = ".minnctapersm 1\n";
-    char *text = calloc(3 * size_bytes + sizeof limit, 1); // a line grows to less than three times its length
-    char *copy = calloc(size_bytes + 1, 1);
-    if (text == NULL || copy == NULL) {
-        free(text);
-        free(copy);
-        return NULL;
-    }
-    memcpy(copy, ptx, size_bytes);
+    SM_FREED char *text = sm_calloc(3 * size_bytes + sizeof limit, 1); // a line grows to less than three times as long
+    SM_FREED char *copy = sm_strndup((const char *)ptx, size_bytes);
     const char *from = strstr(copy, n_groups);
     limit[sizeof limit - 3] = from != NULL ? from[sizeof n_groups - 1] : '1';
     from = strstr(copy, n_registers);
@@ -57,10 +51,5 @@ char *opencl_retarget(const unsigned char *ptx, size_t size_bytes, size_t *new_b
         }
     }
     *new_bytes = (size_t)(to - text);
-    free(copy);
-    if (!is_found) {
-        free(text);
-        return NULL;
-    }
-    return text;
+    return is_found ? sm_give(&text) : NULL;
 }

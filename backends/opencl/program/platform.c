@@ -58,12 +58,9 @@ bool opencl_has_extension(cl_device_id id, const char *name) {
     if (opencl.clGetDeviceInfo(id, CL_DEVICE_EXTENSIONS, 0, NULL, &size_bytes) != CL_SUCCESS || size_bytes == 0) {
         return false;
     }
-    char *text = calloc(size_bytes + 1, 1);
-    bool found = text != NULL &&
-                 opencl.clGetDeviceInfo(id, CL_DEVICE_EXTENSIONS, size_bytes, text, NULL) == CL_SUCCESS &&
-                 strstr(text, name) != NULL;
-    free(text);
-    return found;
+    SM_FREED char *text = sm_calloc(size_bytes + 1, 1);
+    return opencl.clGetDeviceInfo(id, CL_DEVICE_EXTENSIONS, size_bytes, text, NULL) == CL_SUCCESS &&
+           strstr(text, name) != NULL;
 }
 
 static void find_facts(cl_platform_id platform, cl_device_id id, opencl_facts *f) {

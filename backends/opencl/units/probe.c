@@ -10,47 +10,13 @@ typedef struct {
     opencl_device *device;
     const opencl_unit *unit;
     units_format format;
-    sm_dtype dtype;
-    bool a_transposed, b_transposed, blocks;
+    opencl_known_product of;
+    bool blocks;
 } product;
 
-static float a_at(int m, int k) { return (float)((m * 7 + k * 3 + m / 11) % 11 - 5); }
-static float b_at(int k, int n) { return (float)((k * 5 + n * 2 + k / 7) % 7 - 3); }
-static float bias_at(int n) { return (float)(n % 5 - 2); }
-
-static void put(sm_dtype dtype, float x, unsigned char *to, int i) {
-    sm_dtype_format(dtype)->round(1, &x, to + (size_t)i * sm_dtype_size(dtype));
-}
-
-static void put_operands(const product *p, unsigned char *a, unsigned char *b) {
-    for (int k = 0; k < K; k++) {
-        for (int m = 0; m < M; m++) {
-            put(p->dtype, a_at(m, k), a, p->a_transposed ? k * M + m : m * K + k);
-        }
-        for (int n = 0; n < N; n++) {
-            put(p->dtype, b_at(k, n), b, p->b_transposed ? n * K + k : k * N + n);
-        }
-    }
-}
-
-// The number of results that are not exactly right.
-static int count_wrong(const float *c) {
-    int n_wrong = 0;
-    for (int m = 0; m < M; m++) {
-        for (int n = 0; n < N; n++) {
-            float sum = bias_at(n);
-            for (int k = 0; k < K; k++) {
-                sum += a_at(m, k) * b_at(k, n);
-            }
-            n_wrong += !(c[m * N + n] == sum);
-        }
-    }
-    return n_wrong;
-}
-
-static sm_status launch(const product *p, cl_kernel kernel, const units_tile *tile, cl_mem buffers[4], float *c) {
+static sm_status launch(const product *p, cl_kernel kernel, const units_tile *tile, const cl_mem buffers[4], float *c) {
     opencl_device *d = p->device;
-    const cl_ulong sizes[] = {M, N, K, 64 / sm_dtype_size(p->dtype) * opencl_count_up(K, 16)};
+    const cl_ulong sizes[] = {M, N, K, 64 / sm_dtype_size(p->of.dtype) * opencl_count_up(K, 16)};
     const cl_ulong at = 0;
     const cl_uint beside = OPENCL_BIAS;
     const opencl_argument arguments[] = {
@@ -75,42 +41,36 @@ static sm_status run(const product *p, const unsigned char *a, const unsigned ch
     enum { OPTIONS_SIZE = 320 };
     char options[OPTIONS_SIZE];
     float bias[N];
-    cl_kernel kernel = NULL;
-    const size_t width = sm_dtype_size(p->dtype);
-    const units_tile *tile = p->format == UNITS_TF32X3      ? &p->unit->split[0]
-                             : sm_dtype_is_narrow(p->dtype) ? &p->unit->narrow[0]
-                                                            : &p->unit->floats[0];
+    SM_AT_END(opencl_end_kernel) cl_kernel kernel = NULL;
+    const size_t width = sm_dtype_size(p->of.dtype);
+    const units_tile *tile = p->format == UNITS_TF32X3         ? &p->unit->split[0]
+                             : sm_dtype_is_narrow(p->of.dtype) ? &p->unit->narrow[0]
+                                                               : &p->unit->floats[0];
     for (int n = 0; n < N; n++) {
-        bias[n] = bias_at(n);
+        bias[n] = opencl_known_bias(n);
     }
     memset(c, 0xFF, (size_t)M * N * sizeof *c); // no numbers
-    units_product_options(p->unit, p->format, tile, p->a_transposed, p->b_transposed, p->blocks, OPENCL_BIAS, options,
-                          sizeof options);
-    strncat(options, sm_dtype_is_narrow(p->dtype) ? " -DC_REAL" : "", sizeof options - strlen(options) - 1);
-    strncat(options, opencl_data_option(p->dtype), sizeof options - strlen(options) - 1);
+    units_product_options(p->unit, p->format, tile, p->of.a_transposed, p->of.b_transposed, p->blocks, OPENCL_BIAS,
+                          options, sizeof options);
+    strncat(options, sm_dtype_is_narrow(p->of.dtype) ? " -DC_REAL" : "", sizeof options - strlen(options) - 1);
+    strncat(options, opencl_data_option(p->of.dtype), sizeof options - strlen(options) - 1);
     SM_TRY(opencl_get_kernel(p->device, "matmul_units", options, "matmul", &kernel));
-    cl_mem buffers[4] = {opencl_make_buffer(p->device, (size_t)M * K * width, a),
-                         opencl_make_buffer(p->device, (size_t)K * N * width, b),
-                         opencl_make_buffer(p->device, (size_t)M * N * sizeof *c, c),
-                         opencl_make_buffer(p->device, sizeof bias, bias)};
-    sm_status status = sm_fail(SM_ERR_OOM, "%s: no memory for a product", id_of(p->device));
-    if (buffers[0] != NULL && buffers[1] != NULL && buffers[2] != NULL && buffers[3] != NULL) {
-        status = launch(p, kernel, tile, buffers, c);
-    }
-    for (int i = 0; i < 4; i++) {
-        opencl_release_buffer(buffers[i]);
-    }
-    opencl.clReleaseKernel(kernel);
-    return status;
+    SM_AT_END(opencl_end_buffer) cl_mem of_a = opencl_make_buffer(p->device, (size_t)M * K * width, a);
+    SM_AT_END(opencl_end_buffer) cl_mem of_b = opencl_make_buffer(p->device, (size_t)K * N * width, b);
+    SM_AT_END(opencl_end_buffer) cl_mem of_c = opencl_make_buffer(p->device, (size_t)M * N * sizeof *c, c);
+    SM_AT_END(opencl_end_buffer) cl_mem of_bias = opencl_make_buffer(p->device, sizeof bias, bias);
+    SM_FAIL_IF(of_a == NULL || of_b == NULL || of_c == NULL || of_bias == NULL, SM_ERR_OOM,
+               "%s: no memory for a product", id_of(p->device));
+    return launch(p, kernel, tile, (const cl_mem[]){of_a, of_b, of_c, of_bias}, c);
 }
 
 static void try_product(const product *p, units_tried *t) {
     SM_FREED unsigned char *a = sm_calloc((size_t)K * (M + N), sizeof(float));
     SM_FREED float *c = sm_calloc((size_t)M * N, sizeof *c);
     unsigned char *b = a + (size_t)M * K * sizeof(float);
-    put_operands(p, a, b);
+    opencl_put_operands(&p->of, a, b);
     const sm_status status = run(p, a, b, c);
-    const int n_wrong = status == SM_OK ? count_wrong(c) : 0;
+    const int n_wrong = status == SM_OK ? opencl_count_wrong(&p->of, c) : 0;
     t->is_right = status == SM_OK && n_wrong == 0;
     if (status != SM_OK) {
         snprintf(t->trouble, sizeof t->trouble, "%.*s", UNITS_TRIED_TEXT - 1, sm_error_message());
@@ -129,12 +89,18 @@ static void try_format(opencl_device *d, units_format format, bool blocks,
         const product p = {.device = d,
                            .unit = units_of(&d->facts),
                            .format = format,
-                           .dtype = units_dtype_of(format),
-                           .a_transposed = forms[i].a_transposed,
-                           .b_transposed = forms[i].b_transposed,
+                           .of = {.M = M,
+                                  .N = N,
+                                  .K = K,
+                                  .dtype = units_dtype_of(format),
+                                  .b_dtype = units_dtype_of(format),
+                                  .c_dtype = SM_F32,
+                                  .a_transposed = forms[i].a_transposed,
+                                  .b_transposed = forms[i].b_transposed,
+                                  .has_bias = true},
                            .blocks = blocks};
         units_tried t = {.format = (int32_t)format, .kind = blocks ? UNITS_BLOCKS : UNITS_PRODUCTS};
-        if (blocks && p.a_transposed) {
+        if (blocks && p.of.a_transposed) {
             continue;
         }
         snprintf(t.what, sizeof t.what, "%s: %s products %s, %s", p.unit->level, units_format_names[format],
@@ -169,13 +135,11 @@ static void try_attention(opencl_device *d, units_format format, void (*tell)(vo
 void units_probe(const opencl_facts *facts, void (*tell)(void *ctx, const units_tried *tried), void *ctx) {
     const opencl_unit *unit = units_of(facts);
     opencl_device d;
-    cl_int code = CL_SUCCESS;
-    if (unit == NULL || opencl_open_to_build(facts, &d) != SM_OK) {
+    if (unit == NULL) {
         return;
     }
-    opencl_set_family(&d, &opencl_family_mfma); // its options and programs are those of all units
-    d.queue = opencl.clCreateCommandQueue(d.context, facts->id, 0, &code);
-    for (int format = 0; d.queue != NULL && format < N_UNITS_FORMATS; format++) {
+    const bool is_open = opencl_open_to_try(facts, &opencl_family_mfma, &d); // which has the programs of all units
+    for (int format = 0; is_open && format < N_UNITS_FORMATS; format++) {
         if (unit->formats[format]) {
             try_format(&d, (units_format)format, false, tell, ctx);
         }
@@ -193,9 +157,7 @@ void units_probe(const opencl_facts *facts, void (*tell)(void *ctx, const units_
             try_attention(&d, (units_format)format, tell, ctx);
         }
     }
-    opencl_free_programs(&d);
-    opencl_release_queue(d.queue);
-    opencl_release_context(d.context);
+    opencl_close_tried(&d);
 }
 
 static void tell_parent(SM_UNUSED void *ctx, const units_tried *tried) {
