@@ -27,13 +27,14 @@ char *sm_clean_text(const char *text, bool escapes) {
             text++;
             continue;
         }
-        const char *written = sm_control_length(text) > 0 ? " "
-                              : !escapes                  ? NULL
-                              : *text == '<'              ? "&lt;"
-                              : *text == '|'              ? "\\|"
-                              : *text == '`'              ? "\\`"
-                              : *text == '\\'             ? "\\\\"
-                                                          : NULL;
+        const char *written = sm_control_length(text) > 0                    ? " "
+                              : !escapes                                     ? NULL
+                              : *text == '<'                                 ? "&lt;"
+                              : *text == '|'                                 ? "\\|"
+                              : *text == '(' && end > cell && end[-1] == ']' ? "\\(" // a link or an image
+                              : *text == '`'                                 ? "\\`"
+                              : *text == '\\'                                ? "\\\\"
+                                                                             : NULL;
         size_t n_bytes = written != NULL ? strlen(written) : (size_t)length;
         memcpy(end, written != NULL ? written : text, n_bytes);
         end += n_bytes;

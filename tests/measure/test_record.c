@@ -44,6 +44,7 @@ TEST(test_hostile_texts) {
         {SM_FORMAT_CSV, "a\x1b[2Jb\x7f\xC2\x9B", "\na [2Jb  ,"},
         {SM_FORMAT_CSV, "a\xE2\x80\xAE\xE2\x81\xA9z", "\na  z,"},
         {SM_FORMAT_MARKDOWN, "a\xE2\x80\x8F\xC2\x9Bz", "| a  z "},
+        {SM_FORMAT_MARKDOWN, "![a](http://b)", "| ![a]\\(http://b) |"},
         {SM_FORMAT_MARKDOWN, "<script>`x`|\\\x1b", "| &lt;script>\\`x\\`\\|\\\\  |"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
