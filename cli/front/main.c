@@ -116,10 +116,10 @@ static sm_status check_output(const cli_options *options, const cli_flag *flag, 
                "--%s: %s is read or written by another flag or operand, too; give another name", flag->name, path);
     static const char *const above[] = {"", "/..", "/../.."}; // RUN/checkpoints/step-3
     for (size_t i = 0; i < SM_COUNT(above) && is_folder && strcmp(flag->name, "run") != 0; i++) {
-        SM_FAIL_IF(access(SM_TEXT_IN(PATH_MAX, "%.*s%s/run.json", PATH_MAX - 20, path, above[i]), F_OK) == 0,
-                   SM_ERR_USAGE,
-                   "--%s: %s is of a run, whose record would be that of other weights; choose another folder",
-                   flag->name, path);
+        SM_FAIL_IF(
+            access(SM_TEXT_IN(PATH_MAX, "%.*s%s/checkpoints/../run.json", PATH_MAX - 40, path, above[i]), F_OK) == 0,
+            SM_ERR_USAGE, "--%s: %s is of a run, whose record would be that of other weights; choose another folder",
+            flag->name, path);
     }
     snprintf(parent, sizeof(parent), "%s", path);
     // A new file replaces an old one.

@@ -152,7 +152,7 @@ TEST(outputs_are_checked_first) {
         {"train --init --save $T/file/x", 1, NULL, "Not a directory"},
     };
     expect_exit("run --schema", 0);
-    shell("mkdir $T/texts; cd $T/texts; mkdir sub; touch run.json ../file a.txt a.md model.safetensors config.json");
+    shell("mkdir $T/texts; cd $T/texts; mkdir sub checkpoints; touch run.json ../file a.txt a.md model.safetensors config.json");
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         check_all(&cases[i], 1);
         assert_string_equal(out, "");
