@@ -120,8 +120,6 @@ static const char *list_built(char text[SM_TEXT_SIZE]) {
     return text;
 }
 
-// --- the best ---------------------------------------------------------------------------------
-
 // FLOPs a second of this thread, operands in registers, by processor time: other load does not count.
 static double measure(const cpu_kernel_table *kernels) {
     enum { N_TRIALS = 5, LEAST_NS = 100000 };

@@ -12,8 +12,6 @@ struct sm_generator {
     float *row;
 };
 
-// --- the forward pass ----------------------------------------------------------------------
-
 sm_status sm_generator_open(sm_device *device, const sm_generator_settings *s, sm_generator **generator) {
     const sm_plan_options options = {.B = 1,
                                      .T = s->window,
@@ -64,8 +62,6 @@ sm_status sm_generator_next(sm_generator *g, const int32_t *ids, int64_t n, cons
     *id = sm_sample(g->row, sampling->n_ids < g->vocab ? sampling->n_ids : g->vocab, sampling, (uint64_t)n);
     return SM_OK;
 }
-
-// --- the choice ----------------------------------------------------------------------------
 
 // Keeps the k largest, the first among equals; the others become -infinity.
 static void keep_largest(float *values, int64_t n, int64_t k) {

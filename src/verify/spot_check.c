@@ -77,8 +77,6 @@ static void draw_ops(sm_spot_check *c, const sm_plan *plan, unsigned phases) {
     }
 }
 
-// --- looking ---------------------------------------------------------------------------------
-
 static bool wants(void *ctx, int op) { return ((const sm_spot_check *)ctx)->is_drawn[op]; }
 
 static void end_look(spot *s) {

@@ -145,8 +145,6 @@ int opencl_n_devices(const char **reason) {
 
 const opencl_facts *opencl_device_facts(int index) { return &devices[index]; }
 
-// --- what was tried ------------------------------------------------------------------------------
-
 bool (*opencl_begin_early)(const opencl_facts *facts);
 
 static struct {
