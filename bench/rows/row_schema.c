@@ -132,7 +132,6 @@ const sm_table sm_row_table = {
     .n_columns = SM_COUNT(columns),
 };
 
-//
 // Each type of a column has its types in JSON (bench/tables/record.c); the check asks for them. Any number is
 // a whole one: other programs write 5.0.
 
