@@ -170,7 +170,8 @@ static void record_communication(const sm_train_stepper *s, int64_t waited_ns, i
                                  sm_train_step *result) {
     if (sm_comm_size(s->comm) > 1) {
         result->comm_ns = waited_ns;
-        result->hidden_ns = under_way_ns > waited_ns ? under_way_ns - waited_ns : 0;
+        const int64_t busy_ns = under_way_ns < result->elapsed_ns ? under_way_ns : result->elapsed_ns; // without checks
+        result->hidden_ns = busy_ns > waited_ns ? busy_ns - waited_ns : 0;
         double bytes = 0;
         for (int i = 0; i < s->session->plan->n_ops; i++) {
             bytes += s->session->plan->ops[i].phase == SM_PHASE_COMMUNICATION

@@ -68,24 +68,28 @@ TEST(fit_of_few_points) {
     expect_within("weak", 1e3 * fit.comm.value[1], hidden_ms, 1e-6);
 }
 
-// H100s, GPT-2 124M, 512 tokens: from one and two cards (0.25 ms of 1.65 exposed), four, and 64 sequences a card. The
-// one card of tf32 is that of two days before: on the day it was slower.
+// H100s, GPT-2 124M, 512 tokens: four cards, and 64 sequences a card, from one and two cards. Exposed and hidden are those
+// of two H200s (0.25 of 1.85 ms). The one card of tf32 is that of two days before, 37.4 ms: with that day's 42.1, which
+// its two cards contradict, the model is 16% too low.
 TEST(fit_of_cards) {
     static const struct {
         const char *name;
-        double one_ms, two_ms, n, sequences, measured_ms;
-    } rows[] = {{"bf16, sharded", 16.0, 9.68, 4, 4, 7.92},
-                {"bf16, weak, 2", 16.0, 9.68, 2, 64, 56.9},
-                {"bf16, weak, 4", 16.0, 9.68, 4, 64, 57.8},
-                {"tf32", 37.4, 22.2, 4, 4, 16.5},
-                {"fp32", 156.3, 79.1, 4, 4, 43.8}};
+        double sequences_of_one, one_ms, sequences_of_two, two_ms, n, sequences, measured_ms, within;
+    } rows[] = {{"bf16, sharded", 16, 16.0, 8, 9.68, 4, 4, 7.92, 0.05},
+                {"bf16, weak, 2", 16, 16.0, 8, 9.68, 2, 64, 56.9, 0.05},
+                {"bf16, weak, 4", 16, 16.0, 8, 9.68, 4, 64, 57.8, 0.05},
+                {"bf16, weak, 4 of weak", 64, 54.9, 64, 56.9, 4, 64, 57.8, 0.05},
+                {"tf32", 16, 37.4, 8, 22.2, 4, 4, 16.5, 0.05},
+                {"tf32, slow", 16, 42.1, 8, 22.2, 4, 4, 16.5, 0.2},
+                {"fp32", 16, 156.3, 8, 79.1, 4, 4, 43.8, 0.05}};
     for (size_t i = 0; i < SM_COUNT(rows); i++) {
-        const sm_scaling_point points[] = {{1, 16, rows[i].one_ms / 1e3, NAN, 0, NAN, 0},
-                                           {2, 8, rows[i].two_ms / 1e3, NAN, 0.25e-3, NAN, 1.4e-3}};
+        const sm_scaling_point points[] = {
+            {1, rows[i].sequences_of_one, rows[i].one_ms / 1e3, NAN, 0, NAN, 0},
+            {2, rows[i].sequences_of_two, rows[i].two_ms / 1e3, NAN, 0.25e-3, NAN, 1.6e-3}};
         sm_scaling_fit fit;
         sm_scaling_fit_points(points, 2, &fit);
         const double step_s = sm_scaling_time_at(&fit, rows[i].n, rows[i].sequences).step_s;
-        expect_within(rows[i].name, 1e3 * step_s, rows[i].measured_ms, 0.05);
+        expect_within(rows[i].name, 1e3 * step_s, rows[i].measured_ms, rows[i].within);
     }
 }
 
