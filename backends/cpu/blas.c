@@ -34,8 +34,7 @@ static const char *lacking_in(const char *core) {
     return cpu_has_avx512() && !is_one_of(core, avx512_cores) ? "AVX-512" : NULL;
 }
 
-// Opens the library while the variable has that value (NULL: unset), since it reads the variable only then; restores
-// the environment.
+// Opens the library with that value of the variable (NULL: unset), read only then; restores the environment.
 static void *open_with(const char *core) {
     const char *set = getenv(variable);
     char *before = set != NULL ? strdup(set) : NULL;
@@ -146,8 +145,7 @@ __attribute__((format(printf, 2, 3))) static void warn(sm_device_info *info, con
     }
 }
 
-// OpenBLAS chooses its kernels by processor model (or OPENBLAS_CORETYPE), and may choose older ones than the processor
-// supports.
+// OpenBLAS chooses kernels by processor model (or OPENBLAS_CORETYPE), maybe older ones than the processor supports.
 static void warn_of_core(sm_device_info *info) {
     const char *lacking = lacking_in(info->blas_core);
     const char *lacked = given_up[0] != '\0' ? lacking_in(given_up) : NULL;

@@ -1,7 +1,6 @@
 // execute.c: runs a range of a plan on the device's threads.
 //
-// An op is one or two pieces of work (threads/pool.h). Ops do not fork or join, and BLAS is only called serially, on
-// one part.
+// An op is one or two pieces of work (threads/pool.h). Ops do not fork or join, and BLAS is called on one part.
 
 #include "backends/cpu/blas.h"
 #include "backends/cpu/cpu.h"
@@ -197,8 +196,7 @@ void cpu_release(sm_executable *executable) {
     free(e);
 }
 
-// An own op takes three pieces if its kernel is in another process: its operands are given, it is called, and its
-// outputs are taken.
+// An own op takes three pieces if its kernel is in another process: operands are given, it is called, outputs taken.
 enum { OWN_GIVES, OWN_CALLS, OWN_TAKES };
 
 // Calls a user's kernel, once unless it is made for several threads.

@@ -28,8 +28,7 @@ static sm_ceiling make_ceiling(const char *name, const char *where, const char *
 
 // --- arithmetic -----------------------------------------------------------------------------
 
-// The ceilings of arithmetic: names, and the instruction set with the kernels for measuring, of bf16 data or of float;
-// NULL: the device's.
+// The ceilings of arithmetic: names, and the instruction set that measures, of bf16 or float; NULL: the device's.
 static const struct {
     const char *name;
     const char *isa;

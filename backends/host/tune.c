@@ -69,8 +69,7 @@ static sm_status make_alone(const host_tuner *t, const sm_op *op, sm_plan **alon
 
 static const sm_op *tried_op(const trial *x) { return &x->alone->ops[x->alone->n_ops - 1]; }
 
-// Inputs get numbers in [-1, 1), repeated, but shifted from row to row, in their formats; outputs, which may be added
-// to, zeros.
+// Inputs get numbers in [-1, 1), repeated, but shifted from row to row, in their formats; outputs, maybe sums, zeros.
 static sm_status fill(const trial *x, bool inputs) {
     const sm_backend *backend = x->e->device->backend;
     uint32_t seed = 1;

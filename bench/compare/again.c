@@ -2,16 +2,14 @@
 
 #include <math.h>
 
-// Relative, by the format of the numbers: for the first step as in src/verify/loss_check.c, for later ones as in
-// bench/peers.
+// Relative, by the format: for the first step as in src/verify/loss_check.c, for later ones as in bench/peers.
 static const double first_tolerance_fp32 = 1e-4;
 static const double later_tolerance_fp32 = 1e-3;
 static const double tolerance_other = 1e-2;
 
 enum { TEXT_SIZE = 256 };
 
-// Fields that may differ between two runs of the same flags. Those in `harmless` change no loss; those in `always` are
-// shown even if they are equal.
+// Fields that may differ between two runs of the same flags: `harmless` ones change no loss, `always` ones are shown.
 static const char conditions[] =
     "build_commit context.build_dirty context.compiler context.compiler_flags cpu_info gpu_info device "
     "context.device.name context.device.driver context.device.blas_core isa tier n_threads own_kernels binding "

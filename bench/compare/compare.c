@@ -109,8 +109,7 @@ static void pair_same_work(run_groups *a, run_groups *b, bool only_equal, bool o
     }
 }
 
-// Keeps those that differ in some of these factors and in no others; with none, those that are equal. false: there is
-// none, and all stay.
+// Keeps those that differ in some of these factors and no others; with none, equal ones. false: there is none.
 static bool keep(matches *m, unsigned factors) {
     size_t n = 0;
     for (size_t i = 0; i < m->n; i++) {

@@ -153,8 +153,7 @@ static sm_status sample_ops(measurement *m, int64_t *sample_ns) {
 
 static int max_samples(const sm_protocol *p) { return p->max_noise_percent > 0 ? p->max_samples : p->n_repetitions; }
 
-// Sets m->stop_reason when there are enough samples, or no more may be taken. *next_look: the number of samples for the
-// next test of the interval.
+// Sets m->stop_reason when there are enough samples, or no more may be taken. *next_look: the sample of the next test.
 static sm_status look_at_samples(measurement *m, int64_t *next_look) {
     const sm_protocol *p = m->protocol;
     const int64_t n = m->row->samples_ns.n;
@@ -363,8 +362,7 @@ static sm_status watched_headline(measurement *m) {
 
 // One more checked step after the last sample, with other sequences and other ops. It comes an odd number of steps
 // after the last repeated sample: a kernel may compute in every second step alone, and leave in the others what the
-// step before left. A repeated step then differs from its sample only where the kernel left out the sample; this check
-// finds the other half.
+// step before left. A repeated step then differs only where the kernel left out the sample; this check finds the rest.
 static sm_status last_check(measurement *m, int64_t *op_ns, int64_t *elapsed_ns) {
     double loss = NAN;
     const int64_t n_losses = m->row->losses.n;
@@ -453,8 +451,7 @@ static sm_status allocate(measurement *m) {
     return SM_OK;
 }
 
-// All stages up to the samples. The peak of memory is counted after the check, which may run a reference in this
-// process.
+// All stages up to the samples. Memory's peak is counted after the check, which may run a reference in this process.
 static sm_status take_samples(measurement *m) {
     const sm_protocol *p = m->protocol;
     SM_TRY(check_protocol(p, m->session->plan));

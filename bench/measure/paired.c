@@ -47,8 +47,7 @@ static sm_status run_and_repeat(sm_stepper *side, const volatile sig_atomic_t *i
     return is_kept ? sm_step_repeat(side, row) : SM_OK;
 }
 
-// A B B A: two samples of each, in order. In the checked round, all updates are checked, and the second samples are
-// repeated.
+// A B B A: two samples of each, in order. In the checked round updates are checked, and second samples repeated.
 static sm_status run_round(sm_stepper *a, sm_stepper *b, bool checks, const volatile sig_atomic_t *interrupted,
                            sm_row *row, int64_t a_ns[2], int64_t b_ns[2]) {
     SM_TRY((checks ? run_and_check_update : run_step)(a, interrupted, row, &a_ns[0]));

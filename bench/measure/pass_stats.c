@@ -39,8 +39,7 @@ void sm_row_set_test(sm_row *row, sm_pass_type pass, int64_t B, int64_t T, int n
 
 // --- work ------------------------------------------------------------------------------------
 
-// Whether a sample's time includes this op: by its phase if the sample is a sum of op times, otherwise by the executed
-// ranges.
+// Whether a sample's time includes this op: by its phase if it is a sum of op times, otherwise by the executed ranges.
 static bool is_covered(const sm_op *op, sm_pass_type pass) {
     return pass == SM_PASS_BACKWARD   ? op->phase == SM_PHASE_BACKWARD
            : pass == SM_PASS_SEPARATE ? op->phase == SM_PHASE_FORWARD || op->phase == SM_PHASE_BACKWARD
@@ -76,8 +75,7 @@ double sm_pass_flops(const sm_plan *plan, sm_pass_type pass, int n_accum) {
     return sum_over_ops(plan, pass, n_accum, mean_flops);
 }
 
-// AdamW's update reads p, g, m, v and writes p, m, v, 4 bytes each; with narrow data it also writes the copy of a
-// matrix, 2 bytes.
+// AdamW's update reads p, g, m, v and writes p, m, v, 4 bytes each; with narrow data also a matrix's copy, 2 bytes.
 double sm_pass_ideal_ns(const sm_plan *plan, sm_pass_type pass, int n_accum, double peak_flops, double peak_bandwidth) {
     const bool optimizer = pass == SM_PASS_STEP;
     double update_bytes = 0;
@@ -304,8 +302,7 @@ sm_status sm_judge_losses(const sm_row *row) {
     }
     const double low = fmin(fmin(losses[0], losses[1]), losses[n - 1]);
     const double high = fmax(fmax(losses[0], losses[1]), losses[n - 1]);
-    // 1.4826 times the median absolute deviation: the standard deviation of normal data, insensitive to outliers
-    // (Rousseeuw and Croux 1993).
+    // 1.4826 times the median absolute deviation (Rousseeuw and Croux 1993): the standard deviation of normal data.
     const double deviation = 1.4826 * sm_stats_of_reals(losses, n).mad;
     const double allowed = fmax(high - low, least_loss_range) + batch_deviations * deviation;
     for (int64_t i = 2; i < n - 1; i++) {

@@ -195,8 +195,7 @@ static sm_status run_piece(sm_stepper *s, bool is_watched, unsigned phases, int6
                       : sm_session_run(s->session, phases, op_ns);
 }
 
-// Runs the next step in pieces; compares its losses before its update. check_ns: time of these checks, without the spot
-// checks of ops.
+// Runs the next step in pieces; compares its losses before its update. check_ns: the time of that, without spot checks.
 static sm_status run_checked(sm_stepper *s, sm_row *row, int64_t *op_ns, int64_t *check_ns, double *loss) {
     SM_TRY(set_hyper(s));
     for (int i = 0; i < s->n_accum; i++) {
@@ -445,8 +444,7 @@ static sm_status repeat(sm_stepper *s, sm_step_record *again) {
     SM_TRY(write_own_tokens(s->session));
     SM_TRY(zero_gaps(s->session));
     s->session->n_micro_steps = s->record->n_micro_steps;
-    // The step again up to its update, in pieces, with the same batches. A single micro-batch and its settings are
-    // still in place.
+    // The step again up to its update, in pieces, with the same batches. A single micro-batch is still in place.
     for (int i = 0; i < s->n_accum; i++) {
         if (s->n_accum > 1) {
             SM_TRY(s->workload->next_batch(s->workload->ctx, s->session, s->record->n_batches + i));

@@ -97,8 +97,7 @@ static int longest_first(const void *a, const void *b) {
     return by_time != 0 ? by_time : strcmp(x->name, y->name);
 }
 
-// `step`: all ops, and the time outside of ops as overhead. `kinds`: by their least times, so that a single preemption
-// does not name an op.
+// `step`: all ops, and the time outside of ops as overhead. `kinds`: by least times, so that no preemption names an op.
 static void write_verdict(sm_profile *profile, const sm_profile_line *step, const sm_profile_line *kinds, int n_kinds,
                           const sm_profile_input *input) {
     const sm_profile_line *worst = NULL;

@@ -1,5 +1,4 @@
-// report.c: names rows, says which device is fastest, and gathers what a page of rows, or one of a leaderboard, is
-// drawn from.
+// report.c: names rows, says which device is fastest, and gathers what a page of rows, or of a leaderboard, draws.
 #include "bench/report/report.h"
 
 #include "bench/loop/loop.h"
@@ -360,8 +359,7 @@ static json_t *entry_of(const report_row *row, const sm_costs *costs, size_t mos
     return entry;
 }
 
-// [{row: {...}, device, work, mode, precision, doubt, why, cost}, ...]. row.context is an index into `contexts`, an
-// array that this fills.
+// [{row: {...}, device, work, mode, precision, doubt, why, cost}, ...]. row.context: an index into `contexts`, filled.
 static json_t *make_data(const report_rows *report, const sm_costs *costs, json_t *contexts) {
     const size_t share = report->n > 0 ? MOST_SAMPLES / report->n : 0;
     json_t *rows = json_array();

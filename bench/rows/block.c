@@ -331,8 +331,7 @@ static char *plain(const char *at, const char *end) {
     return text;
 }
 
-// Whether a plain text is a line for people: after the name of the work come a rate and a verdict. Others only speak of
-// the work.
+// Whether a plain text is a line for people: a rate and a verdict follow the work's name. Others only name it.
 static bool is_line(const char *text, const char *name) {
     enum { MOST_CHARACTERS = 72 };
     char head[MOST_CHARACTERS + 1];

@@ -54,8 +54,7 @@ const char *sm_layout_heading(const sm_layout *l, const sm_column *column) {
     return l->is_text && column->brief_heading != NULL ? column->brief_heading : column->heading;
 }
 
-// The first record that says anything about a column; NULL if none does. `varied` tells whether
-// another says something else.
+// The first record that says anything about a column; NULL: none. `varied`: whether another says something else.
 static const json_t *first_told(const sm_layout *l, const sm_column *column, bool *varied) {
     const json_t *first = NULL;
     char first_text[SM_CELL_SIZE], text[SM_CELL_SIZE];

@@ -223,6 +223,20 @@ static sm_status set_run(training *t) {
     return SM_OK;
 }
 
+// Drivers leave the processors idle.
+static sm_status draw_early(const training *t) {
+    const cli_options *o = &t->options;
+    const sm_plan_options smallest = {.B = 1, .T = 1, .dtype = SM_F32};
+    sm_plan *plan = NULL;
+    if (sm_comm_size(t->comm) == 1 || t->job.device.backend->foresee == NULL || o->model.weights != NULL ||
+        o->train.resume_run != SM_RESUME_NONE || sm_model_n_params(&t->job.config) > 1 << 28) { // 1 GiB
+        return SM_OK;
+    }
+    SM_TRY(sm_model_build(&t->job.config, &smallest, &plan));
+    sm_session_draw_early(plan, (uint64_t)o->work.seed);
+    return SM_OK;
+}
+
 // The part that each process does alone, and in which it may fail alone.
 static sm_status open_files(training *t) {
     const cli_options *options = &t->options;
@@ -251,6 +265,7 @@ static sm_status open_files(training *t) {
     cli_device_list devices;
     SM_TRY(cli_select_devices(&options->device.backends, &devices));
     SM_TRY(cli_choose_device(t->comm, &devices, &t->job.device));
+    SM_TRY(draw_early(t));
     cli_stage("opening the device", NULL);
     return cli_open_device(t->job.device, t->job.n_threads, options, &t->device);
 }

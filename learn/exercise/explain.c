@@ -1,5 +1,4 @@
-// explain.c: compares output by output and case by case, and searches for a known mistake with the same results in
-// every case.
+// explain.c: compares output by output and case by case, and searches for a known mistake with the same results.
 #include "learn/exercise/judge.h"
 
 #include <math.h>
@@ -288,8 +287,7 @@ static bool find_factor(const suspect *s, char text[SM_EXERCISE_TEXT]) {
 
 // --- known mistakes: what is not written -------------------------------------------------------------
 
-// Finds elements that did not change but should have, if all others are right. False: there are none, or something else
-// is wrong.
+// Finds elements that did not change but should have, if all others are right. False: none, or something else is wrong.
 static bool find_unwritten(const suspect *s, char text[SM_EXERCISE_TEXT]) {
     bool last_col = true, last_row = true, zeros = true, any = false;
     for (int i = 0; i < s->cases->n; i++) {

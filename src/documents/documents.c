@@ -74,8 +74,7 @@ sm_status sm_documents_draw(const sm_tokens *tokens, int64_t least, int64_t most
 
 // --- lengths ----------------------------------------------------------------------------------------
 
-// Replaces the documents by their parts of at most T positions; first_alone: by the first part only; whole: by parts of
-// exactly T.
+// Replaces the documents by their parts of at most T positions; first_alone: by the first; whole: by full ones.
 static void take_parts(sm_documents *documents, int64_t T, bool first_alone, bool whole) {
     sm_documents made = {.n = 0};
     for (int64_t i = 0; i < documents->n; i++) {

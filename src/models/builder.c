@@ -1,5 +1,4 @@
-// builder.c: the parts of a plan around a model (batch, parameters, zero-grad, optimizer), and the vocabulary that
-// models share.
+// builder.c: a plan's parts around a model (batch, parameters, zero-grad, optimizer), and the vocabulary they share.
 #include "src/models/builder.h"
 
 #include "philox.h"

@@ -1,5 +1,4 @@
-// adam.c: Adam (Kingma and Ba 2015, algorithm 1) with decay as L2 in the gradient. State: m and v, one element of each
-// for every parameter.
+// adam.c: Adam (Kingma and Ba 2015, algorithm 1) with decay as L2 in the gradient. State: m and v, for every parameter.
 #include "src/optim/optimizer.h"
 
 // The defaults are PyTorch's.

@@ -1,5 +1,4 @@
-// text_tokens.c: an index of pieces, and readers that encode them. A reader keeps its last piece, since consecutive
-// rows share one.
+// text_tokens.c: an index of pieces, and readers that encode them, and keep the last: consecutive rows share one.
 #include "src/text/tokenize.h"
 
 #include <pthread.h>
@@ -142,8 +141,7 @@ static sm_status read_tokens(void *ctx, int64_t first, int64_t n, int32_t *ids, 
 
 // --- the index -----------------------------------------------------------------------------
 
-// The length of the first piece of a text: up to the last place to cut within PIECE_BYTES, or within twice as many
-// bytes, and so on.
+// The length of the first piece of a text: up to the last place to cut within PIECE_BYTES, or twice that, and so on.
 static size_t cut(const sm_tokenizer *tokenizer, const uint8_t *text, size_t n) {
     size_t at = n > PIECE_BYTES ? sm_encoder_part(tokenizer, text, PIECE_BYTES, 1) : 0;
     for (size_t end = 2 * PIECE_BYTES; at == 0 && end < n; end *= 2) {

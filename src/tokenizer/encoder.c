@@ -1,7 +1,6 @@
 // encoder.c: finds added tokens first, then pieces; it looks up recent pieces and merges others.
 //
-// The table of recent pieces holds those of at most 16 bytes, each in one cache line; a new one replaces the entry in
-// its line.
+// The table of recent pieces holds those of at most 16 bytes, each in a cache line, which a new one replaces.
 #include "src/tokenizer/encoder.h"
 
 #include "src/io/pattern.h"
@@ -290,8 +289,7 @@ size_t sm_encoder_part(const sm_tokenizer *t, const uint8_t *text, size_t n, siz
 
 // --- beginning and end ---------------------------------------------------------------------
 
-// "\x3c\x7c|\x3c": matches any added token of a kind, byte by byte, the longest first. Empty: there are none. The
-// caller frees it.
+// "\x3c\x7c|\x3c": matches any added token of a kind, by bytes, the longest first. Empty: none. The caller frees it.
 static char *pattern_of(const sm_tokenizer *t, bool is_normalized) {
     char *pattern = NULL;
     size_t size_bytes;

@@ -21,8 +21,7 @@ struct sm_pretokens {
 
 typedef enum { OTHER, LETTER, NUMBER } char_kind;
 
-// Characters that Unicode 15 and 16 added to letters and numbers, and one that PCRE2 counts as a space and Unicode no
-// longer does.
+// Characters that Unicode 15 and 16 added to letters and numbers, and one that only PCRE2 still counts as a space.
 static const struct {
     uint32_t first, last;
     char_kind kind;

@@ -37,8 +37,7 @@ static sm_status in_file(const reading *r, sm_status status) {
 //     special_tokens_map.json   {"pad_token": "<pad>"}    } added_tokens_decoder
 //     vocab.json                any text of the vocabulary
 //
-// As in transformers, the first place that lists a content describes it, and one that is not in the vocabulary gets
-// the next id.
+// As in transformers, the first place that lists a content describes it, and one without an id gets the next id.
 
 // transformers' names of tokens, in its order.
 static const char *const named[] = {"bos_token", "eos_token", "unk_token",  "sep_token",
@@ -57,8 +56,7 @@ static bool is_off(const json_t *object, const char *key) {
            (json_is_number(value) && json_number_value(value) == 0);
 }
 
-// Refuses keys that are not absent, null, false, zero or empty; `what` precedes a key in the message. The list of keys
-// ends with NULL.
+// Refuses keys that are not absent, null, false, zero or empty; `what` precedes a key in the message. NULL ends them.
 static sm_status check_off(const char *path, const json_t *object, const char *what, const char *const *keys) {
     for (; *keys != NULL; keys++) {
         SM_FAIL_IF(!is_off(object, *keys), SM_ERR_UNSUPPORTED,

@@ -35,8 +35,7 @@ static const double largest_tolerance = 0.2; // a try with a larger tolerance sh
 static const double least_scale = 0.02;
 
 // Rows of a parameter that are read, moved and written together, so that they fit in a cache. Of a parameter with more
-// than two million elements only the first, the last and every fourth piece between them move, as copying all would
-// take longer than the forwards.
+// than two million elements the first, the last and every fourth piece between them move: all would take too long.
 enum { PIECE_ELEMS = 1 << 20, ALL_PIECES = 2, STRIDE = 4 };
 
 typedef struct {
@@ -196,8 +195,7 @@ typedef struct {
     double sqnorm;                 // of the block's gradient
 } motion;
 
-// For each column: the sum of squared slopes in `along`, of signed slopes in `scatter`. Returns the scale of the
-// block's elements.
+// For each column: the sum of squared slopes in `along`, of signed ones in `scatter`. Returns the elements' scale.
 static double sum_columns(const checker *c, const piece *p, int64_t n, const float *values, const float *slopes,
                           motion *m) {
     double squares[BLOCK_COLUMNS] = {0};

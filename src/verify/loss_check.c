@@ -51,8 +51,7 @@ static int64_t find_boundary(const int32_t *starts, int64_t n, int64_t T) {
 static slice choose_slice(const sm_plan *plan, double dropout_p, const int32_t *starts, const sm_loss_draw *draw) {
     slice s = {.B = plan->B < 2 ? 1 : 2, .T = plan->T};
     const uint32_t begin = sm_philox4x32(sm_philox_key(draw->seed, "loss check"), 0, 0).word[0];
-    // The dropout mask of an attention weight depends on its index in T x T, so a shorter T, or another sequence of the
-    // batch, would have other masks.
+    // The dropout mask of an attention weight depends on its index in T x T and the batch, so other shapes have others.
     if (dropout_p > 0) {
         s.B = 1;
         return s;

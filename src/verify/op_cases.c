@@ -260,8 +260,7 @@ static bool reads_results(sm_op_kind backward, sm_op_kind forward) {
     return reads && sm_op_find_in(backward, info->in[0].name) != SM_NO_OPERAND;
 }
 
-// The forward op with the statistics or weights that a backward op reads: the one with the longest name. The kind
-// itself if there is none.
+// The forward op with the statistics or weights that a backward op reads: that of the longest name; else the kind.
 static sm_op_kind forward_of(sm_op_kind kind) {
     char name[SM_NAME_SIZE];
     size_t longest = 0;
@@ -392,8 +391,7 @@ static sm_attrs make_attrs(sm_op_kind kind, const char *text) {
 }
 
 // Adds an op and its tensors. Every tensor has its own memory (batch, result), except in an in-place case:
-// `overwritten`, the input that output 0 may overwrite, and that output are activations, which the planner puts at one
-// address.
+// `overwritten`, the input that output 0 may overwrite, and that output are activations: the planner makes them one.
 static sm_status add_op(sm_plan *plan, sm_op_kind kind, sm_phase phase, const char *text, const char *overwritten) {
     const sm_op_info *info = sm_op_get_info(kind);
     sm_op op = sm_op_make(kind, phase, -1);
@@ -563,8 +561,7 @@ static void set_hyper(source *from, const char *text) {
     memcpy(from->hyper, hyper, sizeof hyper);
 }
 
-// Ranges of inputs outside of [-1, 1): positive ones, factors, and those of softmaxes, which should be far from
-// uniform.
+// Ranges of inputs outside of [-1, 1): positive ones, factors, and those of softmaxes, far from uniform.
 static void set_range(source *from, const char *name, bool zero) {
     const struct {
         const char *name;

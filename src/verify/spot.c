@@ -88,8 +88,7 @@ double spot_store_error(const sm_tensor *t, double value) {
 
 double spot_plain_roundoff(int64_t n) { return 8 * 0x1p-24 * (4 + sqrt((double)n)); }
 
-// Matrix units round a growing sum less carefully than f32 arithmetic; each operand rounded to tf32 is off by up to a
-// unit roundoff.
+// Matrix units round a growing sum less carefully than f32 arithmetic; an operand in tf32 is off by a unit roundoff.
 double spot_sum_roundoff(const spot *s, int64_t n) {
     const bool is_narrow = sm_dtype_is_narrow(s->plan->dtype);
     const bool is_tf32 = s->plan->products == SM_PRODUCTS_TF32;

@@ -37,8 +37,7 @@ typedef struct {
     double most[3]; // the largest of y, or of dq, dk, dv, in earlier rows; 0 at first
 } sequence;
 
-// The size of a sum: the sum of its terms' magnitudes, and the root of the sum of their squares. `rounding`: of its
-// factor, relative to f32's.
+// A sum's size: its terms' magnitudes, and the root of their squares. `rounding`: of its factor, relative to f32's.
 typedef struct {
     double size, norm, rounding;
 } extent;
@@ -318,8 +317,7 @@ static sm_status read_att(spot *s, const sequence *q, int64_t h) {
                : spot_read(s, s->op.in[SM_IN(attention_backward, att)], (q->b * q->NH + h) * n_elems, n_elems, q->att);
 }
 
-// Matrix units take factors in the data's format, in which numbers below the least normal one are rounded to a fixed
-// step.
+// Matrix units take factors in the data's format; below its least normal number they are rounded to a fixed step.
 static void add_terms(row *r, const sequence *q, double factor, const extent *made_of, const float *channels) {
     const double rounded = fabs(made_of->norm) + q->least_normal;
     for (int64_t i = 0; i < q->HS; i++) {

@@ -28,8 +28,7 @@ static const spot_look *const looks[SM_OP_KIND_COUNT] = {
 #include "op_table.h"
 };
 
-// Updates have a check of their own in a step. Of an update by itself, one that works element by element is looked at
-// in parts.
+// Updates have a check of their own in a step. By itself, one that works element by element is looked at in parts.
 static const spot_look *look_at(const sm_plan *plan, sm_op_kind kind) {
     const sm_op_info *info = sm_op_get_info(kind);
     bool by_element = kind != SM_OP_ADAFACTOR_VECTOR; // which divides by a mean over all

@@ -1,5 +1,4 @@
-// spot_sums.c: checks ops that sum over rows, embeddings, dropout, and memory set to zero, by their equations in
-// op_table.h, in double.
+// spot_sums.c: checks ops that sum over rows, embeddings, dropout, and zeroing, by op_table.h's equations, in double.
 #include <float.h>
 #include <math.h>
 

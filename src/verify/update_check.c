@@ -23,8 +23,7 @@ static const double update_tolerance = 1e-4;
 static const double state_tolerance = 1e-5;
 static const double norm_tolerance = 1e-4; // for a sum of squares over all parameters
 // A number half-way between two codes may get either. And matrix products of rounded data amplify the noise in small
-// singular values, so no single element of such an update is certain: only the total error, relative to the update, is
-// checked.
+// singular values, so no single element of such an update is certain: only the relative total error is checked.
 static const double code_tolerance = 1;
 // If the terms of a number whose sign is the update cancel to this share of them, rounding decides the sign: two
 // products, their sum, and the factors are each rounded once.
@@ -72,8 +71,7 @@ typedef struct {
     int n;
 } operands;
 
-// The operands of an op except settings, the clipping factor, and the copies that matmuls read, which have their own
-// comparison.
+// The operands of an op except settings, the clipping factor, and the copies that matmuls read, compared apart.
 static operands operands_of(const sm_update_check *c, const sm_plan *plan, const sm_op *op) {
     operands found = {.n = 0};
     for (int k = 0; k < SM_MAX_OPERANDS; k++) {

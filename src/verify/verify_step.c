@@ -2,8 +2,7 @@
 // that share rows, with every kind of attention; and the update of every optimizer, from the device's own gradients.
 //
 // The models are tiny but complete, with dimensions that suit no vector (sm_model.odd): GPT-2 with heads of five
-// channels and a padded vocabulary. The batch's 527 rows (1,037 for narrow data) are more than one chunk of the loss
-// head.
+// channels and a padded vocabulary. The batch's 527 rows (1,037 for narrow data) are several chunks of the loss head.
 #include <math.h>
 
 #include "philox.h"
@@ -20,8 +19,7 @@ static const sm_step_settings settings = {
     .lr = 1e-2, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-2, .weight_decay = 0.1, .grad_clip = 0.6};
 
 // Rounding errors pass through about twenty ops and grow at each, to near 1e-6 in f32. A wrong or missing term is
-// orders of magnitude above these bounds. Data in a narrow format, and operands of tf32 products, lose up to a unit
-// roundoff at each op.
+// orders of magnitude above these bounds. Narrow data, and operands of tf32 products, lose a unit roundoff at each op.
 typedef struct {
     double value;    // loss, gradient norm
     double gradient; // each tensor

@@ -1,8 +1,7 @@
 // head_rmsnorm.c: root mean square normalisation of each head of queries and keys.
 //
 // Rows are shared out over the threads. A head has few channels, so that two passes over it read memory once. The
-// gradients of wq and wk are sums over rows and heads: each thread sums its own in scratch, then each adds up a range
-// of columns.
+// gradients of wq and wk are sums over rows and heads: each thread sums its own in scratch, then adds up some columns.
 #include <math.h>
 
 #include "backends/cpu/common/kernel.h"

@@ -51,8 +51,7 @@ static cpu_piece kind_of(uint64_t piece) { return (cpu_piece)(piece & 3); }
 
 // --- denormal numbers -----------------------------------------------------------------------------
 //
-// On x86 and 64-bit Arm they count as zero in this thread: they take a hundred cycles each, and do not matter. Returns
-// the earlier state, to restore.
+// On x86 and 64-bit Arm they count as zero in this thread: they take a hundred cycles each. Returns the earlier state.
 
 #if defined(__x86_64__)
 static unsigned denormals_off(void) {
@@ -89,16 +88,14 @@ static void relax(void) {
 #endif
 }
 
-// 64-bit Arm keeps a seq_cst store before a later load; QEMU, which emulates it on x86-64, does not, and threads would
-// sleep forever.
+// 64-bit Arm keeps a seq_cst store before a later load; QEMU on x86-64 does not, and threads would sleep forever.
 static void keep_order(void) {
 #if defined(__aarch64__)
     atomic_thread_fence(memory_order_seq_cst);
 #endif
 }
 
-// Call after a change that others wait for. All accesses have one order (seq_cst): a sleeper sees the change, or its
-// flag is seen here.
+// Call after a change that others wait for. By one order (seq_cst) a sleeper sees the change, or its flag is seen here.
 static void tell(cpu_pool *pool) {
     keep_order();
     if (atomic_load(&pool->has_sleepers) && atomic_exchange(&pool->has_sleepers, false)) {

@@ -1,7 +1,6 @@
 // topology.c: cores, caches and binding, by hwloc.
 //
-// The machine is examined once, before any thread is bound: the process may use the processors of its initial affinity
-// mask.
+// The machine is examined once, before any thread is bound: the process may use processors of its first affinity mask.
 #include <errno.h>
 #include <hwloc.h>
 #include <omp.h>

@@ -217,8 +217,7 @@ static void store_turned(const head *h, division d, const float *blocks, int64_t
 
 // --- masks ----------------------------------------------------------------------------
 
-// Draws dropout's mask of row t for KEPT_BLOCKS blocks of keys from `key_block` on: one bit per key, kept[i * ld] for
-// block i.
+// Draws dropout's mask of row t for KEPT_BLOCKS blocks of keys from `key_block` on: a bit a key, kept[i * ld] for i.
 static void decide_kept(const head *h, int64_t t, int64_t key_block, uint32_t *kept, int64_t ld) {
     float factors[KEPT_BLOCKS * CPU_BLOCK];
     cpu_dropout_factors(&h->dropout, (uint64_t)((h->index * h->T + t) * h->T + key_block * CPU_BLOCK),
@@ -284,8 +283,7 @@ size_t ISA(cpu_flash_attention_forward_scratch)(const host_op *op, SM_UNUSED int
     return forward_scratch_bytes(divide(y->dims[1], y->dims[2] / op->op->attr.n_head));
 }
 
-// A block of rows: its position, and each row's running maximum of scores, times log2(e) / sqrt(HS), and running sum of
-// weights.
+// A block of rows: its position, and each row's maximum of scores so far, times log2(e) / sqrt(HS), and sum of weights.
 typedef struct {
     int64_t block;
     lanes at[HALVES];

@@ -84,8 +84,7 @@ CPU_MATMUL(backward_input) {
     multiply(&p, team);
 }
 
-// Offset of a part's sums of dy in its scratch, in floats: after the product's memory, which other parts may still
-// read.
+// Offset of a part's sums of dy in its scratch, in floats: after the product's memory, which others may still read.
 static int64_t sums_at(const host_op *op, int n_threads) {
     enum { LINE_BYTES = 64 };
     const cpu_geometry g = cpu_geometry_of(op);

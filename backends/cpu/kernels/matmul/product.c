@@ -35,8 +35,7 @@
 
 // --- packing ---------------------------------------------------------------------------------
 
-// Packs `width` lines of length k that lie ld apart, each contiguous, side by side; zeros stand for those from n_lines
-// on.
+// Packs `width` lines of length k that lie ld apart, each contiguous, side by side; zeros stand for those from n_lines.
 static void pack_lines(const float *from, int64_t ld, int64_t n_lines, int64_t k, float *to, int64_t width) {
     const int64_t n_whole = n_lines / CPU_VECTOR * CPU_VECTOR;
     const int64_t k_whole = k / CPU_VECTOR * CPU_VECTOR;

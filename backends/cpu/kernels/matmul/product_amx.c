@@ -347,8 +347,7 @@ static cpu_range part_steps(const job *j, int64_t part) {
     return (cpu_range){n_steps * part / j->n_parts, n_steps * (part + 1) / j->n_parts};
 }
 
-// Address of packed panel `index` of b, among all panels of the group's slices. The threads that share b keep an equal
-// part of them each.
+// Address of packed panel `index` of b, of all of the group's slices: threads that share b keep an equal part each.
 static cpu_packed *b_panel(const job *j, int64_t index) {
     if (j->packed != NULL) {
         const int64_t n_panels = panels_of(cpu_length(j->cols));
@@ -436,8 +435,7 @@ static void pack_b_panel(const job *j, int64_t index, int64_t other) {
     }
 }
 
-// The group's slices of the columns that this thread shares, part by part: a panel, or where columns are contiguous a
-// step.
+// The group's slices of this thread's columns, part by part: a panel, or where columns are contiguous a step.
 static void pack_shared_b(const job *j) {
     const int grid_cols = j->team->n_threads / j->of.grid_rows;
     const bool by_rows = j->p->b_col == 1;
@@ -646,8 +644,7 @@ static void multiply_together(job *j) {
 // Whether threads help each other: where each has one block of rows.
 static bool helps(const job *j) { return cpu_helps(j->team) && j->of.shares_b && j->of.cell_rows <= j->of.block_rows; }
 
-// A block of this thread's columns over a group of slices. Threads meet when b is packed for all, and before its memory
-// is packed again.
+// A block of this thread's columns over a group of slices. Threads meet when b is packed, and before it is again.
 static void multiply_group(job *j, int64_t group) {
     const division *of = &j->of;
     j->slices = (cpu_range){of->n_slices * group / of->n_groups, of->n_slices * (group + 1) / of->n_groups};

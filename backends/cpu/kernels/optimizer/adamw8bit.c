@@ -87,8 +87,7 @@ static inline void read_codes(const map *of, bool is_signed, const uint8_t *code
     }
 }
 
-// Codes of a block's n numbers, the largest of which is max. There is no code for -1: the lowest is the middle of the
-// last bin.
+// Codes of a block's n numbers, the largest of which is max. None is for -1: the lowest is the middle of the last bin.
 static inline void write_codes(const map *of, bool is_signed, const float x[BLOCK], int64_t n, float max,
                                uint8_t *code) {
     const int zero = is_signed ? SM_QUANT_ZERO : 0;

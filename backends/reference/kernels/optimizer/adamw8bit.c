@@ -1,5 +1,4 @@
-// adamw8bit.c: AdamW with 8-bit moments (Dettmers et al. 2022): codes of a map (dynamic_map.h), times the largest value
-// of their block.
+// adamw8bit.c: AdamW with 8-bit moments (Dettmers et al. 2022): codes (dynamic_map.h), times a block's largest value.
 #include "dynamic_map.h"
 #include "backends/reference/ref.h"
 

@@ -1,5 +1,4 @@
-// muon.c: Muon (Jordan et al. 2024) except for its matmuls. A tall matrix is transposed: x is then (C,R), and (R,C)
-// otherwise.
+// muon.c: Muon (Jordan et al. 2024) without its matmuls. A tall matrix is transposed: x is (C,R), otherwise (R,C).
 #include "backends/reference/ref.h"
 
 // Index in x of element i of an (R,C) matrix.
