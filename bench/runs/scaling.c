@@ -286,11 +286,12 @@ static void note_differences(sm_scaling *s, const sm_training_runs *runs) {
 static void note_model(sm_scaling *s) {
     const sm_part_fit *compute = &s->fit.compute;
     const sm_part_fit *comm = &s->fit.comm;
-    sm_json_note(s->notes,
-                 "model of a step on N processes with q sequences each, from %zu runs, all of whose steps it meets "
-                 "within %.1f%%: %.4g ms + %.4g ms q + what %.4g ms 2(N-1)/N exceed %.4g ms q by, at least %.4g ms",
-                 s->n_points, 100 * s->fit.worst, 1e3 * compute->value[0], 1e3 * compute->value[1],
-                 1e3 * comm->value[0], 1e3 * comm->value[1], 1e3 * s->fit.least_s);
+    sm_json_note(
+        s->notes,
+        "model of a step on N processes with q sequences each, from %zu runs, all of whose steps it meets "
+        "within %.1f%%: %.4g ms + %.4g ms q + what %.4g ms 2(N-1)/N exceed %.4g ms q by, at least %.4g ms 2(N-1)/(N q)",
+        s->n_points, 100 * s->fit.worst, 1e3 * compute->value[0], 1e3 * compute->value[1], 1e3 * comm->value[0],
+        1e3 * comm->value[1], 1e3 * s->fit.least_s);
     if (s->fit.worst > worst_trusted) {
         sm_json_note(s->notes,
                      "the model misses a run by more than %.0f%%: its predictions are no more than a guess; give "
@@ -472,7 +473,8 @@ sm_scaling_time sm_scaling_time_at(const sm_scaling_fit *fit, double n_processes
     const sm_part_fit *x = &fit->comm;
     const double u = volume_share(n_processes);
     sm_scaling_time t = {.serial_s = c->value[0], .compute_s = c->value[1] * sequences};
-    t.comm_s = n_processes > 1 ? fmax(fit->least_s, x->value[0] * u - x->value[1] * sequences) : 0;
+    const double all_s = x->value[0] * u;
+    t.comm_s = n_processes > 1 ? fmin(all_s, fmax(fit->least_s * u / sequences, all_s - x->value[1] * sequences)) : 0;
     t.step_s = t.serial_s + t.compute_s + t.comm_s;
     double variance = c->variance[0] + 2 * c->covariance * sequences + c->variance[1] * sequences * sequences +
                       x->variance[0] * u * u;
@@ -491,12 +493,12 @@ void sm_scaling_fit_points(const sm_scaling_point *points, size_t n, sm_scaling_
         if (p->n_processes > 1) {
             add(&comm, volume_share(p->n_processes), 0, p->comm_s + p->hidden_s, 1 / (comm_error_s * comm_error_s));
             hidden_s = fmax(hidden_s, p->hidden_s / p->sequences);
-            least_s = fmin(least_s, p->comm_s);
+            least_s = fmin(least_s, p->comm_s * p->sequences / volume_share(p->n_processes));
         }
     }
     *fit =
         (sm_scaling_fit){.compute = solve(&compute, 1), .comm = solve(&comm, 0), .least_s = comm.n > 0 ? least_s : 0};
-    fit->comm.value[1] = hidden_s;
+    fit->comm.value[1] = fmax(hidden_s, fit->compute.value[1] * 2 / 3); // at least the backward
     fit->comm.is_told[1] = comm.n > 0;
     for (size_t i = 0; i < n; i++) {
         sm_scaling_time t = sm_scaling_time_at(fit, points[i].n_processes, points[i].sequences);

@@ -15,12 +15,12 @@
 // A step's time on N processes, as a sum of parts that measured runs give.
 //
 //     t(N, q) = serial + per_sequence q + exposed(N, q)
-//     exposed(N, q) = volume 2 (N - 1) / N - hidden q, but at least the least that a run of several processes exposed
+//     exposed(N, q) = volume 2 (N - 1) / N - hidden q, but at least least 2 (N - 1) / (N q)
 //
 // q is the sequences that a process computes in a step (global batch / N). `serial` is the work of every process that
 // does not depend on q: the update, launching, waiting for data. `volume` is all communication, exposed and hidden: an
 // all-reduce moves 2 (N - 1) / N of the gradients' bytes through each process. `hidden` is the most that a run hid for
-// each sequence: a process of fewer sequences has a shorter backward to hide the same bytes in.
+// each sequence, and at least its backward; `least` is what a run exposed though it could have hidden all.
 //
 // Weighted least squares, none of the parts below zero; weights and intervals come from the runs' spread
 // (docs/scaling.md). Means over a run's steps, and the standard errors of these means (NaN: unknown).
@@ -41,7 +41,7 @@ typedef struct {
 typedef struct {
     sm_part_fit compute; // serial, per sequence
     sm_part_fit comm;    // volume, hidden per sequence
-    double least_s;      // least exposed
+    double least_s;      // exposed in any case, with one sequence and N = 2
     double worst;        // largest |t / measured t - 1| of the points
 } sm_scaling_fit;
 

@@ -236,7 +236,6 @@ void sm_session_draw_early(sm_plan *plan, uint64_t seed) {
     early.is_begun = pthread_create(&early.thread, NULL, draw_all, NULL) == 0;
 }
 
-// Of one parameter; NULL: none.
 static const float *drawn_early(const sm_tensor *t, uint64_t seed) {
     early.is_begun = early.is_begun && pthread_join(early.thread, NULL) != 0;
     const int i = early.plan != NULL && early.seed == seed ? sm_plan_find_tensor(early.plan, t->name) : SM_NO_TENSOR;
