@@ -48,7 +48,7 @@ inlined ulong y_start(const place *p, uint t) { return (p->first_token + t) * p-
 // many heads fit a card's second level.
 inlined void find_tile(uint n_heads, uint n_tiles, uint T, uint *head, uint *tile) {
     const uint fits = (4u << 20) / (T * HS);
-    const uint together = fits < 8 ? 8 : min(fits, 32u);
+    const uint together = fits < 8 ? 8 : min(fits, n_heads < 64 ? 64u : 32u);
     const uint group = (uint)get_group_id(0);
     const uint first = group / (together * n_tiles) * together;
     const uint n = min(n_heads - first, together);

@@ -45,7 +45,7 @@
 #define AHEAD         (STAGES > 2 ? STAGES - 2 : 1) // so that four warps may be a tile behind others
 #define BARRIER_BYTES (STAGES * 16)
 // A tile's sums are multiplied with the scores of the next, if there are registers and the one who brings is far ahead.
-#define OVERLAPS (STAGES > 2 && STAGES > WARPS / TOGETHER && (PART == 0 || (PART == 1 && GROUPS == 1)))
+#define OVERLAPS (STAGES > 2 && STAGES > WARPS / TOGETHER && (PART == 0 || (PART == 1 && GROUPS * WARPS <= 12)))
 #else
 #define STAGES        2
 #define ROW_BYTES     PITCH

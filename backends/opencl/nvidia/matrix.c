@@ -375,8 +375,7 @@ static void try_heads(opencl_device *d, const void *what, char *trouble, size_t 
 }
 
 const char *opencl_wgmma_attention_trouble(const opencl_facts *facts, sm_dtype dtype, opencl_heads heads) {
-    static const char *const names[OPENCL_HEADS_KINDS] = {
-        [OPENCL_HEADS_64] = "64", [OPENCL_LONG_64] = "64 long", [OPENCL_FEW_64] = "64 few", [OPENCL_HEADS_128] = "128"};
+    static const char *const names[OPENCL_HEADS_KINDS] = {"64", "64 long", "64 few", "64 fewest", "128"};
     const int i = find_device(facts);
     const tried_heads h = {dtype, heads};
     char of[64];

@@ -48,25 +48,28 @@ static const opencl_score_sizes wgmma_sizes[OPENCL_ATTENTION_PARTS][OPENCL_HEADS
     [OPENCL_ATTENTION_FORWARD] = {[OPENCL_HEADS_64] = {.warps = 8, .stages = 4, .groups = 2},
                                   [OPENCL_LONG_64] = {.warps = 8, .stages = 4, .groups = 2},
                                   [OPENCL_FEW_64] = {.warps = 8, .stages = 4, .groups = 2},
+                                  [OPENCL_FEWEST_64] = {.warps = 4, .stages = 4, .groups = 3},
                                   [OPENCL_HEADS_128] = {.warps = 12, .stages = 4, .groups = 1}},
     [OPENCL_ATTENTION_ROWS] = {[OPENCL_HEADS_64] = {.warps = 8, .stages = 4, .groups = 2},
                                [OPENCL_LONG_64] = {.warps = 12, .stages = 4, .groups = 1},
                                [OPENCL_FEW_64] = {.warps = 4, .stages = 2, .groups = 4},
+                               [OPENCL_FEWEST_64] = {.warps = 4, .stages = 4, .groups = 2},
                                [OPENCL_HEADS_128] = {.warps = 8, .stages = 4, .groups = 1}},
     [OPENCL_ATTENTION_KEYS] = {[OPENCL_HEADS_64] = {.warps = 4, .stages = 3, .groups = 3},
                                [OPENCL_LONG_64] = {.warps = 4, .stages = 3, .groups = 3},
                                [OPENCL_FEW_64] = {.warps = 4, .stages = 3, .groups = 3},
+                               [OPENCL_FEWEST_64] = {.warps = 4, .stages = 3, .groups = 3},
                                [OPENCL_HEADS_128] = {.warps = 8, .stages = 3, .groups = 1}},
 };
 
 opencl_heads opencl_kind_of_heads(const opencl_facts *facts, sm_dtype dtype, int64_t HS, int64_t T, int64_t n_rows) {
     enum { GROUP_ROWS = 128, GROUPS_A_UNIT = 2, LONG = 2048 };
-    const int least_rounds = T < LONG ? 3 : 2;
-    const bool is_few = n_rows < (int64_t)GROUP_ROWS * GROUPS_A_UNIT * least_rounds * facts->n_units;
+    const int64_t round_rows = (int64_t)GROUP_ROWS * GROUPS_A_UNIT * facts->n_units;
     return !sm_dtype_is_narrow(dtype) ? OPENCL_OTHER_HEADS
-           : HS == 64                 ? (is_few     ? OPENCL_FEW_64
-                                         : T < LONG ? OPENCL_HEADS_64
-                                                    : OPENCL_LONG_64)
+           : HS == 64                 ? (n_rows < round_rows                        ? OPENCL_FEWEST_64
+                                         : n_rows < round_rows * (T < LONG ? 3 : 2) ? OPENCL_FEW_64
+                                         : T < LONG                                 ? OPENCL_HEADS_64
+                                                                                    : OPENCL_LONG_64)
            : HS == 128                ? OPENCL_HEADS_128
                                       : OPENCL_OTHER_HEADS;
 }

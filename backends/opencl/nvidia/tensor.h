@@ -34,7 +34,14 @@ static inline int opencl_own_rows(const opencl_score_sizes *s) {
 }
 
 // Heads that wgmma has kernels for: of 64 channels, whose sequences may be long, or which have few rows; or of 128.
-typedef enum { OPENCL_HEADS_64, OPENCL_LONG_64, OPENCL_FEW_64, OPENCL_HEADS_128, OPENCL_OTHER_HEADS } opencl_heads;
+typedef enum {
+    OPENCL_HEADS_64,
+    OPENCL_LONG_64,
+    OPENCL_FEW_64,
+    OPENCL_FEWEST_64,
+    OPENCL_HEADS_128,
+    OPENCL_OTHER_HEADS
+} opencl_heads;
 enum { OPENCL_HEADS_KINDS = OPENCL_OTHER_HEADS };
 opencl_heads opencl_kind_of_heads(const opencl_facts *facts, sm_dtype dtype, int64_t HS, int64_t T,
                                   int64_t n_rows); // of all heads

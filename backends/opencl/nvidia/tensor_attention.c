@@ -6,10 +6,6 @@ enum { OPTIONS_SIZE = 256, WARP_ITEMS = 32, CHUNK_BYTES = 16, MOST_HEAD_CHANNELS
 
 // --- the rule ---------------------------------------------------------------------------------------
 
-static int elem_bytes(const sm_plan *plan, const opencl_attention *a) {
-    return (int)sm_dtype_size(plan->tensors[a->qkv].dtype);
-}
-
 static bool may_round(const sm_plan *plan, const opencl_attention *a) {
     return sm_dtype_is_narrow(plan->tensors[a->qkv].dtype) || plan->products != SM_PRODUCTS_PLAIN;
 }
@@ -20,7 +16,7 @@ bool opencl_tensor_attends(const opencl_facts *facts, const sm_plan *plan, const
                    opencl_is_attention_aligned(plan, a, CHUNK_BYTES);
     for (int part = opencl_first_part(a); attends && part <= opencl_last_part(a); part++) {
         opencl_score_sizes sizes;
-        attends = opencl_mma_score_sizes(facts, part, a->HS, elem_bytes(plan, a), &sizes);
+        attends = opencl_mma_score_sizes(facts, part, a->HS, (int)sm_dtype_size(plan->tensors[a->qkv].dtype), &sizes);
     }
     return attends;
 }
@@ -46,7 +42,8 @@ static void begin(opencl_binder *b, const opencl_attention *a, int part, opencl_
     if (uses_wgmma(b, a)) {
         *s = opencl_wgmma_score_sizes(heads_of(b, a), part);
     } else {
-        opencl_mma_score_sizes(&b->e->device->facts, part, a->HS, elem_bytes(b->e->base.plan, a), s);
+        opencl_mma_score_sizes(&b->e->device->facts, part, a->HS,
+                               (int)sm_dtype_size(b->e->base.plan->tensors[a->qkv].dtype), s);
     }
     opencl_attention_options(s, part, a->HS, a->threshold > 0, options, sizeof options);
     strncat(options, opencl_documents_option(a), sizeof options - strlen(options) - 1);
