@@ -12,8 +12,8 @@
 //
 // And the scales of factors in 8 bits, which have a history of 16 steps (n to each), from the newest:
 //
-//   scale_update    history = size and those before, without what is not finite;  scale = the largest power of two by
-//                   which none of them becomes larger than `largest`;  size = 0
+//   scale_update    history = size and those before;  scale = the largest power of two by which none of them becomes
+//                   larger than `largest`;  size = 0. A size that is not finite counts as 0, and the scale is NaN
 enum { SCALE_S, GOOD_S, SKIPPED_S };                                       // enum sm_scaler of include/plan.h
 enum { GRAD_CLIP_S = 7, SCALE_GROWTH = 14, SCALE_BACKOFF, SCALE_INTERVAL }; // enum sm_hyper
 
@@ -64,9 +64,9 @@ kernel void scale_update(ulong n, float largest, OUT(int, size), OUT(int, histor
             seen = before;
         }
         size[size_at + i] = 0;
-        if (most > 0) {
+        if (most > 0 || !is_finite) {
             const int power = (as_int(largest) - most) >> 23; // rounded down
-            scale[scale_at + i] = as_float((127 + clamp(power, -60, 60)) << 23);
+            scale[scale_at + i] = is_finite ? as_float((127 + clamp(power, -60, 60)) << 23) : NAN;
         }
     }
 }

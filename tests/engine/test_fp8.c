@@ -178,6 +178,19 @@ TEST(a_resumed_run_has_the_same_bits) {
     tear_down(&g);
 }
 
+// A cast makes an infinite number the format's largest: the next step's loss says so.
+TEST(an_infinite_weight_is_not_hidden) {
+    double losses[2];
+    fixture f;
+    SM_OWN(sm_device) *device = open_backend("reference", 1);
+    begin(&f, device);
+    const int weight = sm_plan_find_tensor(f.session->plan, "h.0.mlp.c_fc.weight");
+    ok(sm_session_write_part(f.session, weight, 5, 1, &(float){INFINITY}));
+    take_steps(&f, 2, losses);
+    assert_true(isfinite(losses[0]) && isnan(losses[1]));
+    tear_down(&f);
+}
+
 // So a run may be resumed with another --recompute.
 TEST(what_is_computed_again_has_the_same_scale) {
     int64_t n[2];

@@ -18,8 +18,8 @@ void REF(cast_fp8)(int64_t N, int64_t C, const sm_number_format *format, const r
 }
 
 // Delayed scaling: the casts of the next step use the largest amax of the last 16 steps. largest: of the format.
-// history = amax of this step and of the 15 before, 0 if not finite;  scale = 2^floor(log2(largest / max history)), or
-// as before if history is 0;  amax = 0
+// history = amax of this step and of the 15 before, 0 if not finite;  scale = 2^floor(log2(largest / max history)), as
+// before if history is 0, NaN if amax is not finite;  amax = 0
 // amax, scale (n), history (16,n), newest first
 void REF(scale_update)(int64_t n, double largest, real *amax, real *history, real *scale) {
     enum { STEPS = 16, MOST = 60 }; // the product of two scales of up to 2^60 is finite
@@ -36,6 +36,7 @@ void REF(scale_update)(int64_t n, double largest, real *amax, real *history, rea
             const int power = of_largest - of_most - is_above;
             scale[i] = (real)ldexp(1, power > MOST ? MOST : power < -MOST ? -MOST : power);
         }
+        scale[i] = isfinite(amax[i]) ? scale[i] : (real)NAN; // the cast hid it; the next step must not
         amax[i] = 0;
     }
 }
