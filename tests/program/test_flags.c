@@ -133,6 +133,8 @@ TEST(outputs_are_checked_first) {
         {"report $T/rows --output /dev/null", 1, NULL, "not a regular file"},
         {"report $T/rows --output md", 2, NULL, "md is a format"},
         {"report $T/rows --output=", 2, NULL, "--output: empty"},
+        {"report $T/rows --output $T/a.pdf", 2, NULL, "there is no .pdf"},
+        {"run --output-file $T/a.html", 2, NULL, "a file of rows is no page"},
         {"report $T/file --output $T/file", 2, NULL, "is read or written by another flag or operand, too"},
         {"train --data $T/file --log $T/file", 2, NULL, "/file is read or written"},
         {"train --data $T/texts --log $T/texts/a.txt", 2, NULL, "/a.txt is read or written"},
