@@ -1,6 +1,5 @@
 // session.c: feeds and runs a prepared plan.
 #include <math.h>
-#include <pthread.h>
 
 #include "src/io/file_digest.h"
 #include "src/plan/host_threads.h"
@@ -199,49 +198,6 @@ sm_status sm_session_set_documents(sm_session *session, const int32_t *starts) {
     return session->device->backend->upload(session->executable, plan->starts, 0, plan->B * plan->T, starts);
 }
 
-// Weights that are drawn while a device opens.
-static struct {
-    pthread_t thread;
-    bool is_begun; // and not joined
-    sm_plan *plan; // NULL: nothing is drawn
-    uint64_t seed;
-    float **values; // by tensor
-} early;
-
-static void *draw_all(SM_UNUSED void *ctx) {
-    for (int i = 0; i < early.plan->n_tensors; i++) {
-        const int64_t n_elems = sm_plan_is_param(early.plan, i) ? early.plan->tensors[i].real_elems : 0;
-        early.values[i] = n_elems > 0 ? malloc((size_t)n_elems * sizeof(float)) : NULL;
-        if (early.values[i] != NULL) {
-            sm_param_init(early.plan, i, early.seed, 0, n_elems, early.values[i]);
-        }
-    }
-    return NULL;
-}
-
-static void end_early(void) {
-    early.is_begun = early.is_begun && pthread_join(early.thread, NULL) != 0;
-    for (int i = 0; early.plan != NULL && i < early.plan->n_tensors; i++) {
-        free(early.values[i]);
-    }
-    free(early.values);
-    sm_plan_free(early.plan);
-    memset(&early, 0, sizeof early);
-}
-
-void sm_session_draw_early(sm_plan *plan, uint64_t seed) {
-    early.plan = plan;
-    early.seed = seed;
-    early.values = sm_calloc((size_t)plan->n_tensors, sizeof *early.values);
-    early.is_begun = pthread_create(&early.thread, NULL, draw_all, NULL) == 0;
-}
-
-static const float *drawn_early(const sm_tensor *t, uint64_t seed) {
-    early.is_begun = early.is_begun && pthread_join(early.thread, NULL) != 0;
-    const int i = early.plan != NULL && early.seed == seed ? sm_plan_find_tensor(early.plan, t->name) : SM_NO_TENSOR;
-    return i != SM_NO_TENSOR && early.plan->tensors[i].real_elems == t->real_elems ? early.values[i] : NULL;
-}
-
 // Draws all parameters, or with `is_sent` takes process 0's. Adds them to a digest, unless that is NULL.
 static sm_status draw_params(sm_session *session, uint64_t seed, bool is_sent, sm_digester *digester) {
     enum { PART_ELEMS = 1 << 22 }; // of less, threads that wait for each other would take longer than they draw
@@ -249,7 +205,7 @@ static sm_status draw_params(sm_session *session, uint64_t seed, bool is_sent, s
     SM_FREED float *values = sm_malloc(PART_ELEMS * sizeof(*values));
     for (int i = 0; i < plan->n_tensors; i++) {
         const int64_t n_elems = sm_plan_is_param(plan, i) ? plan->tensors[i].real_elems : 0;
-        const float *drawn = n_elems > 0 && !is_sent ? drawn_early(&plan->tensors[i], seed) : NULL;
+        const float *drawn = n_elems > 0 && digester != NULL ? sm_early_values(&plan->tensors[i], seed) : NULL;
         for (int64_t first = 0; first < n_elems; first += PART_ELEMS) {
             const int64_t n = n_elems - first < PART_ELEMS ? n_elems - first : PART_ELEMS;
             const float *part = drawn != NULL ? drawn + first : values;
@@ -275,7 +231,7 @@ sm_status sm_session_draw(sm_session *session, uint64_t seed) {
     bool is_same = true;
     SM_OWN(sm_digester) *digester = sm_digester_open();
     SM_TRY(draw_params(session, seed, false, digester));
-    end_early();
+    sm_early_end();
     sm_digester_text(digester, drawn);
     SM_TRY(sm_exchange_is_same(session->exchange, drawn, sizeof drawn, &is_same));
     return is_same ? SM_OK : draw_params(session, seed, true, NULL);

@@ -103,6 +103,8 @@ sm_status sm_session_find(sm_session *session, int tensor, const float **values)
 sm_status sm_session_draw(sm_session *session, uint64_t seed);
 // Begins to draw in a thread, while a device opens, what that then writes. The plan, now its, has all parameters.
 void sm_session_draw_early(sm_plan *plan, uint64_t seed);
+const float *sm_early_values(const sm_tensor *t, uint64_t seed); // of a parameter; NULL: they were not drawn
+void sm_early_end(void);
 
 // B*T token ids and targets (-1 = ignored). Ids are not checked here; the data layer does.
 sm_status sm_session_set_batch(sm_session *session, const int32_t *tokens, const int32_t *targets);
