@@ -50,7 +50,11 @@ static const sm_column columns[] = {
     WORK("flops.optimizer", "work of clipping and of the update", "optimizer"),
     WORK("flops.scaler", "work of changing the scales of the loss and of fp8", NULL),
     WORK("flops.step", "work of the step", NULL),
-#define X(code, name) BYTES("traffic." name "_bytes", "traffic of an ideal machine", NULL),
+#define X(code, name)                                                                    \
+    BYTES("traffic." name "_bytes",                                                      \
+          (code) == SM_PHASE_COMMUNICATION ? "sent to and received from other processes" \
+                                           : "traffic of an ideal machine",              \
+          NULL),
     SM_PHASE_LIST(X)
 #undef X
         BYTES("traffic.step_bytes", "traffic of an ideal machine", NULL),
