@@ -244,5 +244,5 @@ sm_status sm_collective_plan(sm_collective_op op, int64_t size_bytes, bool is_ap
 // Its operands are drawn before each checked step, and all results are compared afterwards, in every process.
 sm_workload sm_collective_workload(sm_collective_work *work);
 
-// Fills the row's transport and, once it has a time, its bandwidths.
+// Fills the row's bandwidths, once it has a time.
 void sm_collective_set_rates(const sm_collective_work *work, const sm_session *session, sm_row *row);
