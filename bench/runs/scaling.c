@@ -259,6 +259,7 @@ json_t *sm_scaling_model(const sm_scaling *scaling) {
                                              : json_null();
         json_object_set_new(model, names[i / 2][i % 2], value);
     }
+    json_object_set_new(model, "least_s", sm_json_real(scaling->fit.comm.is_told[1] ? scaling->fit.least_s : NAN));
     json_object_set_new(model, "worst_deviation", sm_json_real(scaling->fit.worst));
     json_object_set_new(model, "n_runs", json_integer((json_int_t)scaling->n_points));
     return model;
@@ -286,12 +287,12 @@ static void note_differences(sm_scaling *s, const sm_training_runs *runs) {
 static void note_model(sm_scaling *s) {
     const sm_part_fit *compute = &s->fit.compute;
     const sm_part_fit *comm = &s->fit.comm;
-    sm_json_note(
-        s->notes,
-        "model of a step on N processes with q sequences each, from %zu runs, all of whose steps it meets "
-        "within %.1f%%: %.4g ms + %.4g ms q + what %.4g ms 2(N-1)/N exceed %.4g ms q by, at least %.4g ms 2(N-1)/(N q)",
-        s->n_points, 100 * s->fit.worst, 1e3 * compute->value[0], 1e3 * compute->value[1], 1e3 * comm->value[0],
-        1e3 * comm->value[1], 1e3 * s->fit.least_s);
+    sm_json_note(s->notes,
+                 "model of a step on N processes with q sequences each, from %zu runs, all of whose steps it meets "
+                 "within %.1f%%: %.4g ms + %.4g ms q + min(V, max(%.4g ms u / q, V - %.4g ms q)), V = %.4g ms u, "
+                 "u = 2(N-1)/N",
+                 s->n_points, 100 * s->fit.worst, 1e3 * compute->value[0], 1e3 * compute->value[1],
+                 1e3 * s->fit.least_s, 1e3 * comm->value[1], 1e3 * comm->value[0]);
     if (s->fit.worst > worst_trusted) {
         sm_json_note(s->notes,
                      "the model misses a run by more than %.0f%%: its predictions are no more than a guess; give "
@@ -482,24 +483,48 @@ sm_scaling_time sm_scaling_time_at(const sm_scaling_fit *fit, double n_processes
     return t;
 }
 
+static double comm_error_of(const sm_scaling_point *p) {
+    return fmax(error_of(p->comm_s, p->comm_error_s), least_error * p->step_s);
+}
+
+// The squares of what the model's exposed communication is off by, in errors.
+static double comm_chi2_of(const sm_scaling_fit *fit, const sm_scaling_point *points, size_t n) {
+    double chi2 = 0;
+    for (size_t i = 0; i < n; i++) {
+        const sm_scaling_point *p = &points[i];
+        const double off_s = sm_scaling_time_at(fit, p->n_processes, p->sequences).comm_s - p->comm_s;
+        chi2 += p->n_processes > 1 ? pow(off_s / comm_error_of(p), 2) : 0;
+    }
+    return chi2;
+}
+
+// Hidden for each sequence: the backward, if that is more than any run hid and the runs do not contradict it.
+static void choose_hidden(const sm_scaling_point *points, size_t n, double most_s, int n_comm, sm_scaling_fit *fit) {
+    fit->comm.value[1] = most_s;
+    const double measured = comm_chi2_of(fit, points, n);
+    fit->comm.value[1] = fmax(most_s, fit->compute.value[1] * 2 / 3);
+    if (!(comm_chi2_of(fit, points, n) <= measured + normal_95 * normal_95 * fmax(1, measured / n_comm))) {
+        fit->comm.value[1] = most_s;
+    }
+    fit->comm.is_told[1] = n_comm > 0;
+}
+
 void sm_scaling_fit_points(const sm_scaling_point *points, size_t n, sm_scaling_fit *fit) {
     sums compute = {.n = 0}, comm = {.n = 0};
     double hidden_s = 0, least_s = INFINITY;
     for (size_t i = 0; i < n; i++) {
         const sm_scaling_point *p = &points[i];
         double step_error_s = error_of(p->step_s, p->step_error_s);
-        double comm_error_s = fmax(error_of(p->comm_s, p->comm_error_s), least_error * p->step_s);
         add(&compute, 1, p->sequences, p->step_s - p->comm_s, 1 / (step_error_s * step_error_s));
         if (p->n_processes > 1) {
-            add(&comm, volume_share(p->n_processes), 0, p->comm_s + p->hidden_s, 1 / (comm_error_s * comm_error_s));
+            add(&comm, volume_share(p->n_processes), 0, p->comm_s + p->hidden_s, 1 / pow(comm_error_of(p), 2));
             hidden_s = fmax(hidden_s, p->hidden_s / p->sequences);
             least_s = fmin(least_s, p->comm_s * p->sequences / volume_share(p->n_processes));
         }
     }
     *fit =
         (sm_scaling_fit){.compute = solve(&compute, 1), .comm = solve(&comm, 0), .least_s = comm.n > 0 ? least_s : 0};
-    fit->comm.value[1] = fmax(hidden_s, fit->compute.value[1] * 2 / 3); // at least the backward
-    fit->comm.is_told[1] = comm.n > 0;
+    choose_hidden(points, n, hidden_s, comm.n, fit);
     for (size_t i = 0; i < n; i++) {
         sm_scaling_time t = sm_scaling_time_at(fit, points[i].n_processes, points[i].sequences);
         fit->worst = fmax(fit->worst, fabs(t.step_s / points[i].step_s - 1));

@@ -15,12 +15,13 @@
 // A step's time on N processes, as a sum of parts that measured runs give.
 //
 //     t(N, q) = serial + per_sequence q + exposed(N, q)
-//     exposed(N, q) = volume 2 (N - 1) / N - hidden q, but at least least 2 (N - 1) / (N q)
+//     exposed(N, q) = min(volume u, max(least u / q, volume u - hidden q)), u = 2 (N - 1) / N
 //
 // q is the sequences that a process computes in a step (global batch / N). `serial` is the work of every process that
 // does not depend on q: the update, launching, waiting for data. `volume` is all communication, exposed and hidden: an
-// all-reduce moves 2 (N - 1) / N of the gradients' bytes through each process. `hidden` is the most that a run hid for
-// each sequence, and at least its backward; `least` is what a run exposed though it could have hidden all.
+// all-reduce moves u of the gradients' bytes through each process. `hidden` is the most that a run hid for
+// each sequence, or its backward if that is more and the runs' exposed times do not contradict it. `least` is the
+// smallest exposed q / u of the runs.
 //
 // Weighted least squares, none of the parts below zero; weights and intervals come from the runs' spread
 // (docs/scaling.md). Means over a run's steps, and the standard errors of these means (NaN: unknown).
@@ -41,7 +42,7 @@ typedef struct {
 typedef struct {
     sm_part_fit compute; // serial, per sequence
     sm_part_fit comm;    // volume, hidden per sequence
-    double least_s;      // exposed in any case, with one sequence and N = 2
+    double least_s;      // smallest exposed q / u of the points
     double worst;        // largest |t / measured t - 1| of the points
 } sm_scaling_fit;
 
@@ -91,8 +92,8 @@ void sm_scaling_free(sm_scaling *scaling);
 extern const sm_table sm_scaling_table;
 json_t *sm_scaling_records(const sm_scaling *scaling, const sm_work *work);
 
-// {serial_s, per_sequence_s, volume_s, hidden_per_sequence_s, worst_deviation, n_runs}, each part with its standard
-// error; null without a verdict.
+// {serial_s, per_sequence_s, volume_s, hidden_per_sequence_s, each with its standard error, least_s, worst_deviation,
+// n_runs}; null without a verdict.
 json_t *sm_scaling_model(const sm_scaling *scaling);
 
 // Self-contained HTML, which scaling.js draws.

@@ -99,6 +99,32 @@ TEST(fit_of_cards) {
     }
 }
 
+// What runs of several processes exposed counts for more than the backward, behind which they could have hidden it.
+TEST(fit_of_little_overlap) {
+    static const struct {
+        const char *name;
+        double serial_ms, sequence_ms, volume_ms, hidden_ms;
+        int first, last; // processes of the runs, which share 16 sequences
+    } rows[] = {{"never overlaps", 2, 3, 20, 0, 1, 4}, {"32 cores", 10, 40, 28.7, 4.8, 4, 16}};
+    for (size_t i = 0; i < SM_COUNT(rows); i++) {
+        sm_scaling_point points[3];
+        size_t n_points = 0;
+        for (int n = rows[i].first; n <= rows[i].last; n *= 2) {
+            const double q = 16.0 / n, hidden_s = n > 1 ? rows[i].hidden_ms * q / 1e3 : 0;
+            const double comm_s = rows[i].volume_ms * 2 * (n - 1) / n / 1e3 - hidden_s;
+            points[n_points++] = (sm_scaling_point){
+                n, q, (rows[i].serial_ms + rows[i].sequence_ms * q) / 1e3 + comm_s, NAN, comm_s, NAN, hidden_s};
+        }
+        sm_scaling_fit fit;
+        sm_scaling_fit_points(points, n_points, &fit);
+        for (size_t k = 0; k < n_points; k++) {
+            const sm_scaling_time t = sm_scaling_time_at(&fit, points[k].n_processes, points[k].sequences);
+            expect_within(rows[i].name, t.comm_s, points[k].comm_s, 0.01);
+        }
+        assert_true(fit.worst < 0.01);
+    }
+}
+
 // More processes than halve the time: the serial part is 0, not less.
 TEST(fit_is_never_negative) {
     const sm_scaling_point points[] = {{1, 16, 0.100, 1e-4, 0, 0, 0}, {2, 8, 0.040, 1e-4, 0, 0, 0}};
@@ -257,6 +283,7 @@ TEST(records) {
     assert_string_equal(json_string_value(json_object_get(json_array_get(rows, 3), "kind")), "predicted");
     json_auto_t *model = sm_scaling_model(&s);
     expect_within("model", sm_json_number(model, "hidden_per_sequence_s.value"), hidden_ms / 1e3, 0.05);
+    expect_within("model", sm_json_number(model, "least_s"), s.fit.least_s, 1e-9);
 
     SM_FREED char *text = NULL;
     size_t size_bytes = 0;
