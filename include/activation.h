@@ -6,8 +6,11 @@
 //                             floats work. Kinds of op: name_forward and name_backward
 //
 // Each backend writes GELU in its own way, since speed and exactness of exp differ.
-#pragma once
+#ifndef STEPMARK_ACTIVATION_H // the first text of OpenCL programs, where #pragma once is a warning
+#define STEPMARK_ACTIVATION_H
 
 #define SM_ACTIVATION_PAIRS(X) X(RELU2, relu2, (p * p), (2.0f * p))
 
 #define SM_ACTIVATION_LIST(X) X(GELU, gelu, , ) SM_ACTIVATION_PAIRS(X)
+
+#endif

@@ -8,6 +8,7 @@ n=0
 check() {
     n=$((n + 1))
     "$stepmark" "$@" >"$work/out" 2>&1 || { echo "failed: $stepmark $*" >&2 && cat "$work/out" >&2 && exit 1; }
+    ! grep "warnings* generated" "$work/out" || { echo "failed: $stepmark $*: a driver's compiler warns of our kernels" >&2 && exit 1; }
 }
 # Whole steps follow: of shapes by the hundred they take minutes.
 check verify --backend cpu --filter '^[^s]|^s[^t]' --max-elems 2000 --precision fp32,bf16,fp16
