@@ -122,9 +122,9 @@ void sm_block_line(const json_t *row, char line[SM_BLOCK_LINE_SIZE]) {
     snprintf(line, SM_BLOCK_LINE_SIZE, "%.16s  %-*.40s %*s tok/s %s%-4.8s %-4.8s %8s %s", score, width, name, MOST_RATE,
              SM_TEXT_COUNT(sm_json_number(row, "median_ts")), spread[0] != '\0' ? "± " : "  ",
              far > 0.5 ? ">50%" : spread, precision, peak,
-             json_is_true(sm_json_get(row, "busy"))       ? "busy"
-             : sm_json_number(row, "gradient_error") >= 0 ? "verified"
-                                                          : "losses");
+             json_is_true(sm_json_get(row, "busy"))                                        ? "busy"
+             : sm_json_number(row, "gradient_error") >= 0 && strcmp(precision, "fp8") != 0 ? "verified"
+                                                                                           : "losses");
 }
 
 // --- making ------------------------------------------------------------------------------------------

@@ -117,16 +117,19 @@ static bool is_score(const json_t *row) {
 static bool lacks_ground(const json_t *row, char text[SM_SCORE_TEXT_SIZE]) {
     const double n_cpus = sm_json_number(row, "context.cpu.threads");
     // Of fp8 none is possible, and its line says "losses", not "verified".
-    const bool has_gradients = sm_json_number(row, "gradient_error") >= 0 || sm_rows_is(row, "precision", "fp8");
+    const bool is_fp8 = sm_rows_is(row, "precision", "fp8");
+    const bool has_gradients = is_fp8 != (sm_json_number(row, "gradient_error") >= 0);
     const char *lack = json_array_size(sm_json_get(row, "samples_ns")) == 0 ? "no samples"
                        : !sm_rows_has(row, "test_time")                     ? "no date"
                        : !is_own(row)                                       ? ""
                        : !(sm_json_number(row, "peak_flops") > 0)           ? "no measured peak"
                        : !(sm_json_number(row, "flops") > 0)                ? "no count of FLOPs"
                        : !sm_rows_has(row, "loss_check")                    ? "no check of its loss"
-                       : !has_gradients                                     ? "no check of its gradients"
-                       : !sm_rows_has(row, "context.device.driver")         ? "no driver"
-                                                                            : "";
+                       : !has_gradients && is_fp8                         ? "a check of its gradients, and fp8 has none"
+                       : !has_gradients                                   ? "no check of its gradients"
+                       : is_fp8 && sm_rows_is(row, "backend_used", "cpu") ? "products in fp8 on a processor"
+                       : !sm_rows_has(row, "context.device.driver")       ? "no driver"
+                                                                          : "";
     LACKS_IF(lack[0] != '\0', "it has %s", lack);
     LACKS_IF(sm_rows_is(row, "device", "cpu") && sm_json_number(row, "n_threads") > n_cpus,
              "it has %.0f threads on %.0f processors", sm_json_number(row, "n_threads"), n_cpus);

@@ -60,8 +60,11 @@ TEST(gradients_in_fp8_are_not_verified) {
                 0);
     json_auto_t *row = parse_json(out);
     assert_true(json_is_null(json_object_get(row, "gradient_error")));
-    sm_block_line(row, line);
-    FAIL_IF(strstr(line, "losses") == NULL || strstr(line, "verified") != NULL, "%s", line);
+    for (int is_forged = 0; is_forged < 2; is_forged++) {
+        sm_block_line(row, line);
+        FAIL_IF(strstr(line, "losses") == NULL || strstr(line, "verified") != NULL, "%s", line);
+        json_object_set_new(row, "gradient_error", json_real(0));
+    }
 }
 
 static void expect_losses(const char *arguments, const double *losses, size_t n) {
