@@ -15,6 +15,7 @@ enum { SM_TEXT_SIZE = 128, SM_MAX_WARNINGS = 8 };
 // The facts of a device that are known without opening it. Sizes in bytes; 0 = unknown.
 typedef struct {
     char id[32];                    // "cpu", "opencl:0.1"
+    char uuid[40];                  // the same for every process that sees it, whatever id it has there; "" if unknown
     char name[SM_TEXT_SIZE];        // "AMD EPYC 9654"
     char driver[SM_TEXT_SIZE];      // library or driver and version: "OpenBLAS 0.3.21, POSIX threads"
     char isa[32];                   // instruction set that the kernels use: "avx512"; "" if none
@@ -67,6 +68,7 @@ typedef struct {
     int64_t timed_ns;   // of the op
     int64_t busy_ns;    // mean time in which a thread's part worked, without waiting for others
     int64_t slowest_ns; // the same of the part that took longest
+    int64_t shared_ns;  // of the op since its last part began
 } sm_op_parts;
 
 typedef struct {

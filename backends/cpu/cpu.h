@@ -59,6 +59,7 @@ typedef struct {
 // In its own cache line: for how long a part of the current op has worked, if ops are timed.
 typedef struct {
     _Alignas(64) int64_t ns;
+    int64_t begin_ns; // 0: not yet
 } cpu_busy;
 
 typedef struct {

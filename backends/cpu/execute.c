@@ -237,14 +237,16 @@ typedef struct {
 } execution;
 
 // All parts of the op are done.
-static void keep_parts(const cpu_executable *e, sm_op_parts *parts, int64_t elapsed_ns) {
-    int64_t sum_ns = 0, most_ns = 0;
+static void keep_parts(const cpu_executable *e, sm_op_parts *parts, int64_t begin_ns, int64_t end_ns) {
+    int64_t sum_ns = 0, most_ns = 0, last_ns = begin_ns;
     for (int i = 0; i < e->n_threads; i++) {
         sum_ns += e->busy[i].ns;
         most_ns = e->busy[i].ns > most_ns ? e->busy[i].ns : most_ns;
-        e->busy[i].ns = 0;
+        last_ns = e->busy[i].begin_ns > last_ns ? e->busy[i].begin_ns : last_ns;
+        e->busy[i] = (cpu_busy){0};
     }
-    parts->timed_ns += elapsed_ns;
+    parts->timed_ns += end_ns - begin_ns;
+    parts->shared_ns += end_ns - last_ns;
     parts->busy_ns += sum_ns / e->n_threads;
     parts->slowest_ns += most_ns;
 }
@@ -290,7 +292,7 @@ static cpu_piece next_piece(void *ctx) {
         const int64_t now_ns = host_now_ns();
         if (x->i >= 0) {
             x->op_ns[x->i] += now_ns - x->begin_ns;
-            keep_parts(e, &e->base.parts[x->i], now_ns - x->begin_ns);
+            keep_parts(e, &e->base.parts[x->i], x->begin_ns, now_ns);
         }
         x->begin_ns = now_ns;
     }
@@ -317,7 +319,9 @@ static void run_part(void *ctx, int part) {
     const sm_op_kind kind = x->op->op->kind;
     const void *packed = units_of(e, x->i) > 0 ? (char *)e->ahead + e->places[x->i].at : NULL;
     const cpu_team team = {part, e->n_threads, e->scratch, x->choice, e->pool, packed};
-    const int64_t begin_ns = x->op_ns != NULL ? host_now_ns() - cpu_pool_met_ns() : 0;
+    const int64_t now_ns = x->op_ns != NULL ? host_now_ns() : 0;
+    const int64_t begin_ns = x->op_ns != NULL ? now_ns - cpu_pool_met_ns() : 0;
+    e->busy[part].begin_ns = e->busy[part].begin_ns == 0 ? now_ns : e->busy[part].begin_ns;
     if (x->packs) {
         pack_weights(e, &team, x->i, x->packed_end);
     } else if (e->own[kind] != NULL) {

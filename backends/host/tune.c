@@ -130,7 +130,7 @@ static sm_status run(const trial *x, float *result, int64_t *least_ns) {
         *parts = none;
         SM_TRY(backend->execute(x->e, (sm_range){0, last + 1}, op_ns));
         SM_TRY(result != NULL && i == 0 ? read_result(x, result) : SM_OK);
-        const int64_t ns = parts->slowest_ns > 0 ? parts->slowest_ns : op_ns[last]; // not until a busy machine begins
+        const int64_t ns = parts->shared_ns > 0 ? parts->shared_ns : op_ns[last]; // not until a busy machine begins
         *least_ns = ns < *least_ns ? ns : *least_ns;
     }
     return SM_OK;
@@ -179,7 +179,7 @@ static sm_status measure(trial *x, int *best, double *speedup) {
         least_ns[way] = is_way ? its_ns : INT64_MAX;
         best_ns = least_ns[way] < best_ns ? least_ns[way] : best_ns;
     }
-    for (int round = 1; round < t->n_rounds; round++) {
+    for (int round = 1; round < t->n_rounds && (round == 1 || host_now_ns() < x->end_ns); round++) {
         for (int way = 0; way < HOST_MOST_WAYS; way++) {
             if (way == 0 || (double)least_ns[way] <= near_best * (double)best_ns) {
                 SM_TRY(run_way(x, way, NULL, &least_ns[way]));

@@ -204,7 +204,7 @@ const char *sm_exchange_devices(const sm_exchange *x) { return x != NULL ? x->de
 // Processes on a host's processor have their own cores.
 static sm_status compare_devices(sm_exchange *x) {
     typedef struct {
-        char host[64], id[32], name[SM_TEXT_SIZE];
+        char host[64], id[32], uuid[40], name[SM_TEXT_SIZE];
     } place;
     const sm_device_info *info = &x->device->info;
     const int n = sm_comm_size(x->comm);
@@ -213,11 +213,12 @@ static sm_status compare_devices(sm_exchange *x) {
     bool is_usual = true;
     (void)gethostname(mine.host, sizeof mine.host - 1);
     snprintf(mine.id, sizeof mine.id, "%s", info->id);
+    snprintf(mine.uuid, sizeof mine.uuid, "%s", info->uuid[0] != '\0' ? info->uuid : info->id);
     snprintf(mine.name, sizeof mine.name, "%s", info->name);
     SM_TRY(sm_comm_gather(x->comm, &mine, sizeof mine, all));
     for (int i = 0; i < n * n; i++) {
         const place *a = &all[i / n], *b = &all[i % n];
-        const bool is_one = a > b && strcmp(a->id, b->id) == 0 && strcmp(a->host, b->host) == 0;
+        const bool is_one = a > b && strcmp(a->uuid, b->uuid) == 0 && strcmp(a->host, b->host) == 0;
         const bool are_alike = strncmp(a->id, b->id, strcspn(a->id, ":") + 1) == 0 && strcmp(a->name, b->name) == 0;
         is_usual = is_usual && are_alike && (!is_one || info->is_host_processor);
     }
