@@ -275,14 +275,6 @@ static sm_status join(mpi_comm *m) {
     return find_places(m);
 }
 
-// On one host Open MPI needs none of its networks, of which some take 0.2 s to find that they have none.
-static void leave_networks_out(void) {
-    const char *here = getenv("OMPI_COMM_WORLD_LOCAL_SIZE"), *all = getenv("OMPI_COMM_WORLD_SIZE");
-    if (here != NULL && all != NULL && strcmp(here, all) == 0) {
-        (void)setenv("OMPI_MCA_pml", "ob1", false); // whose messages travel by shared memory
-    }
-}
-
 sm_status sm_comm_open_mpi(const sm_comm_options *options, sm_comm **comm) {
     int level = MPI_THREAD_SINGLE;
     *comm = NULL;
@@ -294,7 +286,6 @@ sm_status sm_comm_open_mpi(const sm_comm_options *options, sm_comm **comm) {
     m->base.options = *options;
     m->base.options.timeout_s = options->timeout_s > 0 ? options->timeout_s : SM_COMM_TIMEOUT_S;
     pthread_mutex_init(&m->lock, NULL);
-    leave_networks_out();
     sm_status status = check("MPI_Init_thread", MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level));
     if (status == SM_OK && level < MPI_THREAD_SERIALIZED) {
         status = sm_fail(SM_ERR_UNSUPPORTED, "MPI: this library lets one thread communicate only");
