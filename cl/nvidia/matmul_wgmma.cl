@@ -11,11 +11,11 @@
 // With FP8_A and FP8_B (e4m3 or e5m2) the operands are bytes along K, two of which count as one number of 16 bits, so K
 // is half as long; the sums are divided by both operands' scales, powers of two (cl/nvidia/cast_fp8.cl).
 //
-//   one work-group a unit, which walks tiles of C (128 x TILE_N):
+//   one work-group a unit, which walks tiles of C (TILE_M x TILE_N):
 //
 //     producer   one item of four warps asks for tiles of A' and B', 128 bytes of K at a time, STAGES of them ahead;
 //                the registers of these warps go to the consumers
-//     consumers  two groups of four warps: each multiplies 64 rows of a tile, and stores them by way of local memory
+//     consumers  CONSUMERS groups of four warps: each multiplies 64 rows of a tile, and stores them by way of local memory
 //     sums       with COLUMN_SUMS, the producer's other three warps add up the columns of B', of 16-bit numbers along C
 //
 // Barriers in local memory tell that a stage is full, by the bytes that came, or empty, by the consumers' warps. A
@@ -158,7 +158,7 @@ static inline tile_place find_tile(const tile_grid *g, uint index) {
     }
 
 #if BESIDE & ACT_BACKWARD
-// ACT_BACKWARD's pre comes as the operands do: boxes of 128 rows, two a stage.
+// ACT_BACKWARD's pre comes as the operands do: boxes of TILE_M rows, two a stage.
 INLINE void bring_pre(uint to, const global uchar *map, uint m, uint n, uint first_block, uint barrier) {
     UNROLLED for (uint i = 0; i < 2; i++) {
         if (first_block + i * BOX_BLOCKS < N_BLOCKS) {

@@ -174,7 +174,7 @@ static const wide_tiles wide_list[] = {
     {.tile_n = 192, .band = 16}, {.tile_n = 256, .band = 4},
     {.tile_n = 64, .band = 8},   {.tile_n = 64, .band = 8, .is_low = true},
 };
-enum { NARROWEST = 6 }; // and the lowest, which leaves no sums of columns or squares
+enum { NARROWEST = 6 }; // and the lowest, which leaves no sums of columns, nor squares but in fp8
 
 // With split numbers, and where sums are careful, sums are kept twice.
 static const wide_tiles wide_split_list[] = {
