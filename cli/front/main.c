@@ -94,6 +94,25 @@ static bool is_named_twice(const cli_options *options, const cli_flag *output, c
     return is_it;
 }
 
+// Whether a folder, which need not exist, is a run's or one of those that a run writes weights to.
+static bool is_of_run(const char *path) {
+    char parent[PATH_MAX], name[PATH_MAX], whole[PATH_MAX];
+    snprintf(parent, PATH_MAX, "%s", path);
+    snprintf(name, PATH_MAX, "%s", path);
+    bool is_it = false;
+    if (realpath(path, whole) == NULL) {
+        SM_FREED char *found = realpath(dirname(parent), NULL);
+        snprintf(whole, PATH_MAX, "%.*s/%s", PATH_MAX / 2, found != NULL ? found : "", basename(name));
+    }
+    for (size_t i = strlen(whole); i > 0 && !is_it; i--) {
+        const char *rest = &whole[i];
+        is_it = (rest[0] == '\0' || sm_is_word_of(rest, "/model /best /checkpoints") ||
+                 strncmp(rest, "/checkpoints/", strlen("/checkpoints/")) == 0) &&
+                access(SM_TEXT_IN(PATH_MAX, "%.*s/checkpoints/../run.json", (int)i, whole), F_OK) == 0;
+    }
+    return is_it;
+}
+
 static sm_status check_output(const cli_options *options, const cli_flag *flag, const char *path) {
     const bool is_folder = flag->type == CLI_NEW_FOLDER;
     char parent[PATH_MAX];
@@ -114,13 +133,9 @@ static sm_status check_output(const cli_options *options, const cli_flag *flag, 
                "--%s: %s is not a regular file", flag->name, path);
     SM_FAIL_IF(!is_folder && is_named_twice(options, flag, path), SM_ERR_USAGE,
                "--%s: %s is read or written by another flag or operand, too; give another name", flag->name, path);
-    static const char *const above[] = {"", "/..", "/../.."}; // RUN/checkpoints/step-3
-    for (size_t i = 0; i < SM_COUNT(above) && is_folder && strcmp(flag->name, "run") != 0; i++) {
-        SM_FAIL_IF(
-            access(SM_TEXT_IN(PATH_MAX, "%.*s%s/checkpoints/../run.json", PATH_MAX - 40, path, above[i]), F_OK) == 0,
-            SM_ERR_USAGE, "--%s: %s is of a run, whose record would be that of other weights; choose another folder",
-            flag->name, path);
-    }
+    SM_FAIL_IF(is_folder && strcmp(flag->name, "run") != 0 && is_of_run(path), SM_ERR_USAGE,
+               "--%s: %s is of a run, whose record would be that of other weights; choose another folder", flag->name,
+               path);
     snprintf(parent, sizeof(parent), "%s", path);
     // A new file replaces an old one.
     const char *what = exists && flag->type != CLI_NEW_FILE ? path : dirname(parent);

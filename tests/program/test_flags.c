@@ -146,7 +146,10 @@ TEST(outputs_are_checked_first) {
         {"report --collect $T/texts --output $T/texts/a.txt", 2, NULL, "/a.txt is read or written"},
         {"loop --log $T/new --output-file $T/new", 2, NULL, "/new is read or written"},
         {"profile --trace $T/new --timeline $T/new", 2, NULL, "/new is read or written"},
-        {"train --save $T/texts/sub", 2, NULL, "/sub is of a run"},
+        {"train --save $T/texts", 2, NULL, "/texts is of a run"},
+        {"train --save $T/texts/model", 2, NULL, "/model is of a run"},
+        {"train --save $T/texts/sub/../checkpoints/step-9/", 2, NULL, "/step-9/ is of a run"}, // not there yet
+        {"train --save $T/texts/sub --data $T/none.txt", 1, NULL, "/none.txt"},                // its own folder
         {"train --log $T/none/x", 1, NULL, "--log: "},
         {"train --log $T/file/x", 1, NULL, "Not a directory"},
         {"train --save $T/file", 1, NULL, "is not a folder"},
@@ -154,7 +157,8 @@ TEST(outputs_are_checked_first) {
         {"train --init --save $T/file/x", 1, NULL, "Not a directory"},
     };
     expect_exit("run --schema", 0);
-    shell("mkdir $T/texts; cd $T/texts; mkdir sub checkpoints; touch run.json ../file a.txt a.md model.safetensors config.json");
+    shell("mkdir $T/texts; cd $T/texts; mkdir sub checkpoints; touch run.json ../file a.txt a.md model.safetensors "
+          "config.json");
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         check_all(&cases[i], 1);
         assert_string_equal(out, "");
