@@ -5,6 +5,7 @@
 #include "bench/tables/screen.h"
 #include "bench/tables/show.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <strings.h>
 
@@ -34,10 +35,24 @@ bool sm_format_parse(const char *name, sm_format *format) {
     return false;
 }
 
-bool sm_format_of_file(const char *path, sm_format *format) {
-    const char *dot = strrchr(path, '.');
-    return dot != NULL && strchr(dot, '/') == NULL && sm_format_parse(dot + 1, format);
+const char *sm_ending(const char *path) {
+    const char *end = path + strlen(path), *first = end;
+    while (first > path && isalpha((unsigned char)first[-1])) {
+        first--;
+    }
+    return first > path && first[-1] == '.' ? first : end;
 }
+
+bool sm_has_ending(const char *path, const char *endings) {
+    char ending[16];
+    snprintf(ending, sizeof(ending), "%s", sm_ending(path));
+    for (char *at = ending; *at != '\0'; at++) {
+        *at = (char)tolower((unsigned char)*at);
+    }
+    return sm_is_word_of(ending, endings);
+}
+
+bool sm_format_of_file(const char *path, sm_format *format) { return sm_format_parse(sm_ending(path), format); }
 
 int sm_table_find(const sm_table *table, const char *name) {
     static _Thread_local int next; // most are asked for in the order of the table

@@ -41,6 +41,9 @@ void sm_put_sentence(const char *before, const char *text, const char *after, sm
 bool sm_format_parse(const char *name, sm_format *format);   // "markdown" also means md, "tex" latex, "typ" typst
 bool sm_format_of_file(const char *path, sm_format *format); // by its ending
 
+const char *sm_ending(const char *path); // the letters after the last dot; "": none, or not letters alone ("v1.2")
+bool sm_has_ending(const char *path, const char *endings); // in capitals, too: one of "html htm"
+
 // Index of the column with that name, or -1.
 int sm_table_find(const sm_table *table, const char *name);
 

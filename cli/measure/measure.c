@@ -528,7 +528,6 @@ static sm_status write_timeline_page(void *timeline, FILE *out) {
 
 sm_status cli_write_timeline(const char *path, const cli_job *job, const sm_plan *plan, const int64_t *op_ns,
                              int64_t allocated_bytes) {
-    const char *ending = strrchr(path, '.');
     const int64_t tensor_bytes = (int64_t)sm_plan_memory(plan, NULL);
     const size_t working_bytes = allocated_bytes > tensor_bytes ? (size_t)(allocated_bytes - tensor_bytes) : 0;
     char title[SM_ROW_REASON_SIZE];
@@ -537,8 +536,8 @@ sm_status cli_write_timeline(const char *path, const cli_job *job, const sm_plan
              (long long)job->B, (long long)job->T, sm_mode_name(job->mode), cli_precision_name(job->precision),
              sm_recompute_name(cli_recompute(job)));
     json_object_set_new(timeline, "title", json_string(title));
-    return ending != NULL && strcmp(ending, ".html") == 0 ? cli_write_page(path, write_timeline_page, timeline, "")
-                                                          : cli_write_json(timeline, path);
+    return sm_has_ending(path, "html htm") ? cli_write_page(path, write_timeline_page, timeline, "")
+                                           : cli_write_json(timeline, path);
 }
 
 // Whether a batch of B fits. A plan that cannot be built does not fit.

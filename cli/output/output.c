@@ -164,10 +164,6 @@ sm_status cli_row_file_open(const char *path, bool looks, cli_row_file *file) {
     if (path == NULL) {
         return SM_OK;
     }
-    SM_FAIL_IF(sm_ends_with(path, ".html"), SM_ERR_USAGE,
-               "--output-file %s: a file of rows is no page; name it .jsonl, and `stepmark report ROWS --output "
-               "page.html` makes one",
-               path);
     const bool is_whole = sm_format_of_file(path, &file->format) && file->format != SM_FORMAT_JSONL;
     file->rows = is_whole && !looks ? json_array() : NULL;
     return is_whole ? SM_OK : sm_sweep_log_open(path, looks, &file->log);
@@ -227,9 +223,8 @@ sm_status cli_write_page(const char *path, cli_page_function put, void *what, co
         status = sm_atomic_write_all(path, text, size_bytes);
     }
     if (status == SM_OK && path != NULL) {
-        sm_format format;
         cli_note("%s: %s%zu kB%s", path, before, size_bytes / 1000,
-                 sm_format_of_file(path, &format) ? "" : "; open it in a browser");
+                 strncmp(text, "<!DOCTYPE", strlen("<!DOCTYPE")) == 0 ? "; open it in a browser" : "");
     }
     return status;
 }

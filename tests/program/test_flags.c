@@ -134,7 +134,12 @@ TEST(outputs_are_checked_first) {
         {"report $T/rows --output md", 2, NULL, "md is a format"},
         {"report $T/rows --output=", 2, NULL, "--output: empty"},
         {"report $T/rows --output $T/a.pdf", 2, NULL, "there is no .pdf"},
-        {"run --output-file $T/a.html", 2, NULL, "a file of rows is no page"},
+        {"report $T/rows --output $T/a.HTML", 1, NULL, "/rows: "}, // a page: only the rows are missing
+        {"report $T/rows --output $T/v1.2", 1, NULL, "/rows: "},
+        {"report $T/rows -o csv --output $T/a.pdf", 1, NULL, "/rows: "},
+        {"run --output-file $T/a.HTML", 2, NULL, "rows are written as"},
+        {"run --output-file $T/a.htm", 2, NULL, "rows are written as"},
+        {"eval --weights x --data y --output-file $T/a.Pdf", 2, NULL, "rows are written as"},
         {"report $T/file --output $T/file", 2, NULL, "is read or written by another flag or operand, too"},
         {"train --data $T/file --log $T/file", 2, NULL, "/file is read or written"},
         {"train --data $T/texts --log $T/texts/a.txt", 2, NULL, "/a.txt is read or written"},
