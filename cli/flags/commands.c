@@ -13,15 +13,34 @@ const cli_subcommand cli_commands[CLI_COMMAND_COUNT] = {
 #undef X
 };
 
+static char fold(char c) { return c == '_' ? '-' : (char)tolower((unsigned char)c); }
+
 cli_command cli_command_find(const char *name) {
+    static const char *const codes[CLI_COMMAND_COUNT] = {
+#define X(code, ...) #code,
+        CLI_COMMAND_LIST(X)
+#undef X
+    };
+    char formers[CLI_COMMAND_COUNT][CLI_TEXT_SIZE], form[2 * CLI_TEXT_SIZE];
     const char *names[CLI_COMMAND_COUNT];
     for (int i = 0; i < CLI_COMMAND_COUNT; i++) {
-        names[i] = cli_commands[i].name;
-        if (strcmp(name, names[i]) == 0) {
+        if (strcmp(name, cli_commands[i].name) == 0) {
             return (cli_command)i;
         }
+        for (size_t k = 0; k == 0 || codes[i][k - 1] != '\0'; k++) {
+            formers[i][k] = fold(codes[i][k]);
+        }
+        // In earlier versions many forms were subcommands, called as their codes are: leaderboard, check-run.
+        names[i] = cli_command_is_form((cli_command)i) ? formers[i] : cli_commands[i].name;
     }
     const char *nearest = cli_nearest(name, names, CLI_COMMAND_COUNT);
+    for (int i = 0; i < CLI_COMMAND_COUNT; i++) {
+        if (nearest == formers[i]) {
+            snprintf(form, sizeof(form), "%s %s", cli_commands[i].name, cli_commands[i].with);
+            nearest = form;
+        }
+    }
+    nearest = strcmp(name, "schema") == 0 ? "run --schema" : nearest;
 #define X(flag, argument, help) nearest = strcmp(name, &(flag)[2]) == 0 ? flag : nearest; // "--help" for "help"
     CLI_FRONT_LIST(X)
 #undef X
@@ -95,28 +114,35 @@ cli_command cli_command_form(cli_command command, int argc, char **argv) {
 
 // --- what a misspelt name probably meant ---------------------------------------------------------
 
-// Words of others (llama.cpp, nanoGPT, PyTorch, transformers) for a subcommand, flag or value of ours, the first word
-// of each entry. The first entry counts whose name exists where the word stands.
+// In each entry a subcommand, flag or value of ours, and then what others call it (llama.cpp, nanoGPT, PyTorch,
+// transformers). Of the entries that have a word, the first is the answer whose name this subcommand or flag knows;
+// tokens+temperature: and that knows --temperature, too.
 static const char also_called[] =
     "devices list info, run sweep, score bench benchmark, verify test, train fit pretrain finetune, tokenize encode, "
-    "report leaderboard bundle plot show, eval perplexity ppl, generate sample infer inference chat complete, format "
-    "json csv, output json csv, backend device gpu gpus cuda ngl n-gpu-layers, opencl gpu cuda cuda:0 rocm hip metal "
-    "mps vulkan, precision dtype torch-dtype amp, fp32 float32 float f32, fp16 float16 half f16, bf16 bfloat16 amp, "
-    "fp8 float8 e4m3 e5m2, mode compile, fused compile compiled, naive eager, attention flash flash-attn "
-    "flash-attention sdpa, flash sdpa, seq-len block-size sequence-length max-seq-length max-length n-ctx ctx "
-    "ctx-size, batch-size bs micro-batch-size per-device-train-batch-size, threads num-threads n-threads, accum "
-    "gradient-accumulation-steps grad-accum grad-accum-steps, vocab vocab-size, n-layer num-hidden-layers, n-head "
-    "num-attention-heads, n-kv-head num-key-value-heads, d-model n-embd hidden-size embed-dim, d-ff intermediate-size, "
-    "small gpt2 gpt-2, medium gpt2-medium 345m, large gpt2-large, xl gpt2-xl 1.5b, lr learning-rate, steps max-iters "
-    "max-steps iters iterations, repetitions iters iterations num-iterations runs, epochs num-train-epochs, "
-    "warmup-steps warmup-iters, grad-clip max-grad-norm clip-grad, val-every eval-interval eval-steps, log-every "
-    "log-interval, run out-dir output-dir, weights init-from checkpoint model-path model-name-or-path, tokens "
-    "max-new-tokens n-predict, recompute gradient-checkpointing activation-checkpointing, block full, shard zero fsdp, "
-    "progress verbose";
+    "report plot show, eval perplexity ppl, generate sample infer inference chat complete, format json csv, output "
+    "json csv, backend device gpu gpus cuda ngl n-gpu-layers, opencl gpu cuda cuda:0 rocm hip metal mps vulkan, "
+    "precision dtype torch-dtype amp, fp32 float32 float f32, fp16 float16 half f16, bf16 bfloat16 amp, fp8 float8 "
+    "e4m3 e5m2, mode compile, fused compile compiled, naive eager, attention flash flash-attn flash-attention sdpa, "
+    "flash sdpa, seq-len block-size sequence-length max-seq-length max-length n-ctx ctx ctx-size, batch-size bs "
+    "micro-batch-size per-device-train-batch-size, threads num-threads n-threads, accum gradient-accumulation-steps "
+    "grad-accum grad-accum-steps, vocab vocab-size, n-layer num-hidden-layers, n-head num-attention-heads, n-kv-head "
+    "num-key-value-heads, d-model n-embd hidden-size embed-dim, d-ff intermediate-size, small gpt2 gpt-2, medium "
+    "gpt2-medium 345m, large gpt2-large, xl gpt2-xl 1.5b, lr learning-rate, steps max-iters max-steps iters "
+    "iterations, repetitions iters iterations num-iterations runs, epochs num-train-epochs, warmup-steps "
+    "warmup-iters, grad-clip max-grad-norm clip-grad, val-every eval-interval eval-steps, log-every log-interval, run "
+    "out-dir output-dir, save-every checkpoint checkpoint-every save-steps, weights init-from checkpoint model-path "
+    "model-name-or-path, tokens+temperature max-new-tokens n-predict, recompute gradient-checkpointing "
+    "activation-checkpointing, block full, shard zero fsdp, progress verbose";
 
 static int min_int(int a, int b) { return a < b ? a : b; }
 
-static char fold(char c) { return c == '_' ? '-' : (char)tolower((unsigned char)c); }
+static const char *find(const char *name, const char *const *names, int n) {
+    int i = 0;
+    while (i < n && strcmp(names[i], name) != 0) {
+        i++;
+    }
+    return i < n ? names[i] : NULL;
+}
 
 // Number of typing errors (a letter too many, missing, wrong, or two swapped) between a folded text of less than
 // CLI_TEXT_SIZE characters and a name: distance[i][j] is that of the first i and the first j letters.
@@ -147,15 +173,13 @@ const char *cli_nearest(const char *text, const char *const *names, int n) {
     }
     const size_t length = strlen(word);
     for (const char *next = also_called; *next != '\0'; next += strspn(next, ", ")) {
-        char entry[2 * CLI_TEXT_SIZE];
+        char entry[2 * CLI_TEXT_SIZE], *other = NULL;
         snprintf(entry, sizeof entry, "%.*s", (int)strcspn(next, ","), next);
         next += strcspn(next, ",");
-        char *theirs = strchr(entry, ' ');
-        *theirs++ = '\0';
-        for (int i = 0; i < n && sm_is_word_of(word, theirs); i++) {
-            if (strcmp(names[i], entry) == 0) {
-                return names[i];
-            }
+        char *theirs = NULL, *name = strtok_r(strtok_r(entry, " ", &theirs), "+", &other);
+        const char *found = sm_is_word_of(word, theirs) ? find(name, names, n) : NULL;
+        if (found != NULL && (other == NULL || other[0] == '\0' || find(other, names, n) != NULL)) {
+            return found;
         }
     }
     int best_distance = 2 + (int)length / 4; // more errors make another word
