@@ -485,8 +485,23 @@ def every_kind_is_explained(browser):
         assert not wrong, f"{flags}: {wrong}"
         for kind, entry in data["kinds"].items():
             backends = {source["backend"] for source in entry["sources"]}
-            assert backends == {"reference", "cpu", "opencl"} or "fp8" in flags, f"{flags}: {kind} has sources of {backends}"
+            assert backends == {"reference", "cpu", "opencl"} or kind in ("cast_fp8", "scale_update"), f"{flags}: {kind} has sources of {backends}"
             assert entry["text"].strip(), f"{kind} has no equations"
+
+
+def what_is_not_finite_has_no_scale(browser):
+    """An amax of Infinity or NaN: the scale is NaN, and the history keeps 0, as reference/kernels/fp8.c has it."""
+    browser.open(make("kinds", *"--backend none --seq-len 12 --train-steps 0 --n-layer 1 --precision fp8".split()))
+    wrong = browser.js("""const i = step.walk.ops.findIndex((op) => op.kind === 'scale_update'), before = step.valuesAt;
+        const amax = step.operandOf(step.walk.ops[i], 'amax').tensor, made = (name) => trace.makersOf(i, name, 0).value;
+        const wrong = made('scale') > 0 ? [] : [made('scale')];
+        for (const bad of [Infinity, NaN]) {
+            step.valuesAt = (tensor, at) => before(tensor, at).map((x) => (tensor === amax && at === 2 * i ? bad : x));
+            if (!Number.isNaN(made('scale')) || made('history') !== 0) wrong.push([String(bad), String(made('scale')), made('history')]);
+        }
+        step.valuesAt = before;
+        return wrong;""")
+    assert not wrong, wrong
 
 
 def is_small(browser):
@@ -504,4 +519,5 @@ of_module = [the_page_computes_again, the_page_reads_as_the_tokenizer_does, the_
              the_live_part_is_for_everybody, lessons_ask, a_students_kernel_runs]
 lacks = '"lacks":' in make("gpt2").read_text()
 main("the page of a step", [numbers_are_walks, every_op_opens, player_plays, a_cell_says_its_value, a_number_is_followed, large_models_show_slices, the_text_says_its_loss,
-                            *([the_module_is_lacking] if lacks else of_module), parts_are_there, fits_phone_dark_and_paper, every_kind_is_explained, is_small])
+                            *([the_module_is_lacking] if lacks else of_module), parts_are_there, fits_phone_dark_and_paper, every_kind_is_explained,
+                            what_is_not_finite_has_no_scale, is_small])

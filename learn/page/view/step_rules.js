@@ -182,9 +182,12 @@ const rules = (() => {
             columns[c,n] = fp8(scale x[n,c])
             amax = max(amax, max_n max_c abs(x[n,c]))
             db[c] += sum_n x[n,c]`,
-        scale_update: `history[s,i] = [s = 0] amax[i] + [s > 0] history[s - 1,i]
+        scale_update: `
+            history[s,i] = [s = 0] [finite(amax[i]) = 1] amax[i] + [s > 0] history[s - 1,i]
             most[i] = max_s history'[s,i]
-            scale[i] = [most[i] = 0] scale[i] + [most[i] > 0] 2^floor(log2(a/most[i]))
+            NaN = log(-1)
+            power[i] = max(-60, min(60, floor(log2(a/most[i]))))
+            scale[i] = [finite(amax[i]) = 1] ([most[i] = 0] scale[i] + [most[i] > 0] 2^power[i]) + [finite(amax[i]) = 0] NaN
             amax[i] = 0`,
         muon_update: `
             p[r,c] = {decay? (1 - lr wd) }p[r,c] - lr sqrt(max(1, R/C)) {w_transposed? x[c,r]}{!w_transposed? x[r,c]}

@@ -166,7 +166,7 @@ const trace = (() => {
         const unit = 2 ** (Math.max(Math.floor(Math.log2(Math.abs(x))), least) - digits), n = Math.round(x / unit);
         return Math.max(-largest, Math.min((n - (n % 2 !== 0 && n - x / unit === .5)) * unit, largest));
     };
-    const functionsOf = (it) => ({exp: Math.exp, log: Math.log, log2: Math.log2, tanh: Math.tanh, sqrt: Math.sqrt, max: Math.max, min: Math.min, abs: Math.abs, sign: Math.sign, sin: Math.sin, cos: Math.cos, floor: Math.floor,
+    const functionsOf = (it) => ({exp: Math.exp, log: Math.log, log2: Math.log2, tanh: Math.tanh, sqrt: Math.sqrt, max: Math.max, min: Math.min, abs: Math.abs, sign: Math.sign, finite: (x) => Number(Number.isFinite(x)), sin: Math.sin, cos: Math.cos, floor: Math.floor,
         group: (h) => Math.floor(h * it.facts.NKV / it.facts.NH),
         map_m: mapM, map_v: mapV, code_m: (x) => nearest(mapM, x), code_v: (x) => nearest(mapV, x),
         fp8: (x) => fp8(...(step.operandOf(it.op, 'rows').dtype === 'e4m3' ? [3, -6, 448] : [2, -14, 57344]), x)});
