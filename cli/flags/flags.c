@@ -170,7 +170,8 @@ static const cli_flag flags[] = {
              .help = "tokens a sequence; not given: those of --text, or 32, if the page has room for them"},
             {EVAL, .argument = "T"}, {ESTIMATE | EVAL, .help = "tokens a sequence; not given: the model's context"})},
     {"Work", "fit", 0, CLI_REAL, "SECONDS", "60", NOT_ADVISE(SWEPT), AT(work.fit_s), WITHIN(1, 86400),
-     .help = "without -b (and --seq-len): the largest batch (and length) that fits and ends on all devices within it"},
+     .help = "without -b (and --seq-len): take the largest batch (and length) that fits in memory and that all devices "
+             "measure in so many seconds"},
     {"Work", "pass-type", 0, CLI_CHOICES, LIST, "step", SWEPT, AT(work.passes), ONE_OF(passes),
      .help = "part of the step that is timed; separate: forward and backward, each timed by itself"},
     {"Work", "dropout", 0, CLI_REAL, "P", "0", STEPPED, AT(work.dropout), WITHIN(0, 0.999),
@@ -305,7 +306,7 @@ static const cli_flag flags[] = {
             {SCORE, .initial = "fp32,bf16",
              .help = PRECISION_HELP "; bf16 is left out where a device has no units for it"},
             {MEASURED, .help = PRECISION_HELP "; a format that cannot run still gets a row, with the reason"},
-            {ASKED, .help = PRECISION_HELP ": not here"}, {ADVISE, .initial = "fp32,tf32,bf16"})},
+            {ASKED, .help = PRECISION_HELP "; eval and generate take no fp8"}, {ADVISE, .initial = "fp32,tf32,bf16"})},
     {"Device", "loss-scale", 0, CLI_TEXT, "dynamic|none|N", NULL, STEPPED, AT(device.loss_scale),
      .help = "factor on the loss that keeps small gradients in range; dynamic: a step with a gradient that is not "
              "finite is skipped and halves the factor; not given: dynamic in fp16, else none"},
