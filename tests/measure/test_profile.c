@@ -150,7 +150,8 @@ TEST(time_outside_of_ops_is_overhead) {
 TEST(shares_of_threads) {
     SM_OWN(sm_plan) *plan = make_plan();
     sm_profile_input input = make_input(plan);
-    const sm_op_parts parts[N_OPS] = {[1] = {4000, 2000, 4000}, [2] = {4000, 2800, 3200}};
+    const sm_op_parts parts[N_OPS] = {[1] = {.timed_ns = 4000, .busy_ns = 2000, .slowest_ns = 4000},
+                                       [2] = {.timed_ns = 4000, .busy_ns = 2800, .slowest_ns = 3200}};
     SM_AT_END(sm_profile_free) sm_profile profile = {0};
     input.op_parts = parts;
     assert_int_equal(sm_profile_make(&input, SM_PROFILE_BY_KIND, &profile), SM_OK);
