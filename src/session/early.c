@@ -1,12 +1,10 @@
 // early.c: weights of one of several processes, drawn while its device opens.
-#include <pthread.h>
-
+#include "os/beside.h"
 #include "src/plan/params.h"
 #include "src/session/session.h"
 
 static struct {
-    pthread_t thread;
-    bool is_begun; // and not joined
+    os_beside thread;
     sm_plan *plan; // NULL: nothing is drawn
     uint64_t seed;
     float **values; // by tensor
@@ -24,7 +22,7 @@ static void *draw_all(SM_UNUSED void *ctx) {
 }
 
 void sm_early_end(void) {
-    early.is_begun = early.is_begun && pthread_join(early.thread, NULL) != 0;
+    (void)os_await_beside(&early.thread);
     for (int i = 0; early.plan != NULL && i < early.plan->n_tensors; i++) {
         free(early.values[i]);
     }
@@ -37,11 +35,11 @@ void sm_session_draw_early(sm_plan *plan, uint64_t seed) {
     early.plan = plan;
     early.seed = seed;
     early.values = sm_calloc((size_t)plan->n_tensors, sizeof *early.values);
-    early.is_begun = pthread_create(&early.thread, NULL, draw_all, NULL) == 0;
+    os_begin_beside(&early.thread, draw_all, NULL);
 }
 
 const float *sm_early_values(const sm_tensor *t, uint64_t seed) {
-    early.is_begun = early.is_begun && pthread_join(early.thread, NULL) != 0;
+    (void)os_await_beside(&early.thread);
     const int i = early.plan != NULL && early.seed == seed ? sm_plan_find_tensor(early.plan, t->name) : SM_NO_TENSOR;
     return i != SM_NO_TENSOR && early.plan->tensors[i].real_elems == t->real_elems ? early.values[i] : NULL;
 }

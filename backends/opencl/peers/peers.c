@@ -1,6 +1,6 @@
 #include "backends/opencl/peers/peers.h"
 
-#include "backends/host/beside.h"
+#include "os/beside.h"
 
 // Another vendor's library with the same functions (AMD's RCCL) would need its driver's table next to cuda.h's, and an
 // OpenCL that imports that driver's memory.
@@ -47,22 +47,22 @@ static sm_status find(opencl_device *device) {
 }
 
 // CUDA's driver begins, and then the card's context, next to those of OpenCL, which take as long again.
-static host_beside early;
+static os_beside early;
 
 static void *load_early(SM_UNUSED void *ctx) { return cuda_load() == SM_OK ? &early : NULL; }
 
 static void *find_early(void *device) { return find(device) == SM_OK ? &early : NULL; }
 
-void opencl_peers_foresee(void) { host_begin_beside(&early, load_early, NULL); }
+void opencl_peers_foresee(void) { os_begin_beside(&early, load_early, NULL); }
 
 void opencl_peers_begin_early(opencl_device *device) {
-    if (host_await_beside(&early)) {
-        host_begin_beside(&early, find_early, device);
+    if (os_await_beside(&early)) {
+        os_begin_beside(&early, find_early, device);
     }
 }
 
 sm_status opencl_peers_find_card(sm_device *base) {
-    (void)host_await_beside(&early);
+    (void)os_await_beside(&early);
     return find((opencl_device *)base); // tells what failed
 }
 
@@ -162,7 +162,7 @@ void opencl_peers_abort(sm_device *base) {
 }
 
 void opencl_peers_leave(opencl_device *device) {
-    (void)host_await_beside(&early);
+    (void)os_await_beside(&early);
     opencl_peers *p = device->peers;
     if (p == NULL || p->is_busy) {
         return;

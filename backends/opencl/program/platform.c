@@ -1,6 +1,6 @@
 // platform.c: the devices of all platforms, in the order in which the loader gives them.
 
-#include "backends/host/beside.h"
+#include "os/beside.h"
 #include "backends/opencl/program/program.h"
 #include "os/library.h"
 
@@ -123,7 +123,7 @@ static void list_all(void) {
     }
 }
 
-static host_beside listing;
+static os_beside listing;
 
 static void *list(SM_UNUSED void *ctx) {
     static bool listed = false;
@@ -134,10 +134,10 @@ static void *list(SM_UNUSED void *ctx) {
     return NULL;
 }
 
-void opencl_begin_listing(void) { host_begin_beside(&listing, list, NULL); }
+void opencl_begin_listing(void) { os_begin_beside(&listing, list, NULL); }
 
 int opencl_n_devices(const char **reason) {
-    (void)host_await_beside(&listing);
+    (void)os_await_beside(&listing);
     (void)list(NULL);
     *reason = missing;
     return n_devices;

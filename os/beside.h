@@ -7,14 +7,14 @@
 typedef struct {
     pthread_t thread;
     bool is_begun;
-} host_beside;
+} os_beside;
 
-static inline void host_begin_beside(host_beside *b, void *(*work)(void *ctx), void *ctx) {
+static inline void os_begin_beside(os_beside *b, void *(*work)(void *ctx), void *ctx) {
     b->is_begun = pthread_create(&b->thread, NULL, work, ctx) == 0;
 }
 
 // Whether it was begun.
-static inline bool host_await_beside(host_beside *b) {
+static inline bool os_await_beside(os_beside *b) {
     const bool is_begun = b->is_begun;
     b->is_begun = false;
     return is_begun && pthread_join(b->thread, NULL) == 0;
