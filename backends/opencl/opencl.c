@@ -19,11 +19,8 @@ static void describe_found(const opencl_facts *f, sm_device_info *info) {
     snprintf(info->features, sizeof info->features, "%s, %s, %s", f->has_subgroups ? "sub-groups" : "no sub-groups",
              f->has_fp16 ? "fp16" : "no fp16",
              f->has_local_memory ? "local memory of its own" : "local memory in global memory");
-    enum { DEVICE_UUID_KHR = 0x106A, UUID_BYTES = 16 };
-    unsigned char uuid[UUID_BYTES];
-    const bool has_uuid = opencl.clGetDeviceInfo(f->id, DEVICE_UUID_KHR, sizeof uuid, uuid, NULL) == CL_SUCCESS;
-    for (int i = 0; i < UUID_BYTES && has_uuid; i++) {
-        snprintf(info->uuid + (size_t)i * 2, 3, "%02x", uuid[i]);
+    for (size_t i = 0; i < sizeof f->uuid && f->has_uuid; i++) {
+        snprintf(info->uuid + 2 * i, 3, "%02x", f->uuid[i]);
     }
     info->is_host_processor = f->is_cpu;
     info->n_units = f->n_units;

@@ -15,14 +15,12 @@ bool opencl_peers_suit(const sm_device *device) {
 
 // CUDA's number of the same card: both say its UUID.
 static sm_status find_card(const opencl_device *device, int *card) {
-    enum { DEVICE_UUID_KHR = 0x106A };
-    unsigned char wanted[CUDA_UUID_BYTES], uuid[CUDA_UUID_BYTES];
+    unsigned char uuid[CUDA_UUID_BYTES];
     int n = 0;
-    const cl_int code = opencl.clGetDeviceInfo(device->facts.id, DEVICE_UUID_KHR, sizeof wanted, wanted, NULL);
     SM_TRY(cuda_check(id_of(device), "cuDeviceGetCount", cuda.device_get_count(&n)));
-    for (*card = 0; code == CL_SUCCESS && *card < n; ++*card) {
+    for (*card = 0; device->facts.has_uuid && *card < n; ++*card) {
         SM_TRY(cuda_check(id_of(device), "cuDeviceGetUuid", cuda.device_get_uuid(uuid, *card)));
-        if (memcmp(uuid, wanted, sizeof uuid) == 0) {
+        if (memcmp(uuid, device->facts.uuid, sizeof uuid) == 0) {
             return SM_OK;
         }
     }

@@ -64,13 +64,14 @@ bool opencl_has_extension(cl_device_id id, const char *name) {
 }
 
 static void find_facts(cl_platform_id platform, cl_device_id id, opencl_facts *f) {
-    enum { COMPUTE_CAPABILITY_MAJOR_NV = 0x4000, COMPUTE_CAPABILITY_MINOR_NV = 0x4001 };
+    enum { COMPUTE_CAPABILITY_MAJOR_NV = 0x4000, COMPUTE_CAPABILITY_MINOR_NV = 0x4001, DEVICE_UUID_KHR = 0x106A };
     f->platform = platform;
     f->id = id;
     opencl.clGetPlatformInfo(platform, CL_PLATFORM_NAME, sizeof f->platform_name - 1, f->platform_name, NULL);
     get_text(id, CL_DEVICE_NAME, f->name, sizeof f->name);
     get_text(id, CL_DRIVER_VERSION, f->driver, sizeof f->driver);
     get_text(id, CL_DEVICE_VERSION, f->version, sizeof f->version);
+    f->has_uuid = opencl.clGetDeviceInfo(id, DEVICE_UUID_KHR, sizeof f->uuid, f->uuid, NULL) == CL_SUCCESS;
     f->is_cpu = (get_number(id, CL_DEVICE_TYPE) & CL_DEVICE_TYPE_CPU) != 0;
     f->has_local_memory = get_number(id, CL_DEVICE_LOCAL_MEM_TYPE) == CL_LOCAL;
     f->shares_host_memory = get_number(id, CL_DEVICE_HOST_UNIFIED_MEMORY) != 0;

@@ -26,6 +26,8 @@ typedef struct {
     char name[SM_TEXT_SIZE];
     char driver[SM_TEXT_SIZE];  // "3.1+debian"
     char version[SM_TEXT_SIZE]; // "OpenCL 3.0 PoCL ..."
+    bool has_uuid;
+    unsigned char uuid[16]; // the same for every process and for CUDA
     bool is_cpu;
     bool has_local_memory;   // of its own, not a part of global memory
     bool shares_host_memory; // host and device memory are one
