@@ -507,7 +507,8 @@ OP(SM_OP_CAST_FP8, cast_fp8, SM_NO_OPERAND,
 
 OP(SM_OP_SCALE_UPDATE, scale_update, SM_NO_OPERAND,
    EACH_OUT(1, scale_update, history), KEPT, OWN_CALL, LOOK(whole), HAS(a),
-   "history = amax of this step and of the 15 before;  scale = 2^floor(log2(a / max history));  amax = 0",
+   "history = amax of this step and of the 15 before;  scale = 2^floor(log2(a / max history)), NaN"
+   " if amax is not finite;  amax = 0",
    "delayed scaling, as in NVIDIA's Transformer Engine: a cast needs no pass for the amax before it")
     OUT(amax, "(n)", REAL, SM_UPDATES, 0)
     OUT(history, "(16,n)", REAL, SM_UPDATES, 0)

@@ -9,7 +9,8 @@
 //
 // With a sharded optimizer, each process gets its slice of a bucket's sum and updates it (optimizer.c), in the order in
 // which the next forward needs the parameters. The slices of a bucket are gathered while the next ones are updated, and
-// the forward waits for each before the first read. Each has 1/N of the loss's derivative (sm_fill_hyper).
+// the forward waits for each before the first read. Each process has 1/N of the loss's derivative (sm_fill_hyper), so
+// that sums are means.
 #include "src/optim/optimizer.h"
 #include "src/rewrites/passes.h"
 

@@ -1,3 +1,4 @@
+// exchange.c: exchanges of a plan among processes, by the host or by the devices themselves (session.h).
 //
 // Two processes on one host whose devices have their own memory need no processor to sum: each copies its part to the
 // host's memory, and its device adds the other's part. For more processes the host sums (comm_reduce.h). Devices that
