@@ -53,6 +53,8 @@ enum { SM_DOUBT_SIZE = 256 };
 typedef struct {
     double noise_percent;
     double spread_percent; // of half of its samples; 0 for a mean
+    double tail_percent;   // of its 95th percentile above the median
+    bool is_card;          // which has no threads of the host
     double n_samples, n_preemptions;
     double n_cpus;      // of the machine
     double needed_cpus; // at a time
@@ -67,7 +69,8 @@ typedef struct {
 // Whether a figure bears no verdict, and why, with what to do about it: "busy machine: other processes kept 1.7 of
 // 2 processors busy; try -t 1, or again when it is idle". So it is
 //   - busy: others left fewer processors than it has threads, or the hypervisor took some; and its samples are not
-//     steady, or half as many preemptions were counted as samples. Threads of their own alone disturb no verdict
+//     steady, or half as many preemptions were counted as samples; or, on a card, its slowest twentieth is not known to
+//     lie within SM_SPREAD_LIMIT percent of the median. Threads of their own alone disturb no verdict
 //   - not what it says: more processors kept busy than it has threads; or stopped, by a cgroup's quota or a signal
 //   - too noisy to use: its 95% interval reaches more than SM_USABLE_LIMIT percent from the median
 bool sm_doubt(const sm_conditions *of, char text[SM_DOUBT_SIZE]);

@@ -38,6 +38,8 @@ static bool is_doubted(const sm_training_run *run, char doubt[SM_DOUBT_SIZE]) {
     const double others = last_end(run, "other_cpus") - siblings;
     const sm_conditions of = {
         .noise_percent = 100 * half_s / number(run, "summary.step_time_mean_sec"),
+        .tail_percent = 100 * (number(run, "summary.step_time_p95_sec") / number(run, "summary.step_time_p50_sec") - 1),
+        .is_card = n_threads == 0,
         .n_samples = number(run, "summary.steps"),
         .n_preemptions = last_end(run, "involuntary_switches"),
         .n_cpus = number(run, "hardware.cpu.threads"),

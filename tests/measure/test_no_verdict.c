@@ -90,6 +90,22 @@ static json_t *on(double n_threads, double own_cpus, double other_cpus, double t
     return row;
 }
 
+// A host of 64 processors took 5% of them, and preempted a thread in each step: a steady card waited for none of it.
+TEST(a_card_on_a_busy_host) {
+    static const struct {
+        double noise_percent, tail_percent;
+        bool is_card, is_doubted;
+    } rows[] = {
+        {1, 3, true, false}, {1, 12, true, true}, {1, NAN, true, true}, {12, 3, true, true}, {1, 3, false, true}};
+    for (size_t i = 0; i < SM_COUNT(rows); i++) {
+        json_t *row = with(with(make_row("fused", 1, rows[i].noise_percent, 0), "steal_share", 0.05),
+                           "involuntary_switches", N_SAMPLES);
+        sm_json_put(row, {"gpu_info", json_string(rows[i].is_card ? "A card" : "")},
+                    {"p95_ns", sm_json_real(1e6 * (1 + rows[i].tail_percent / 100))});
+        expect_doubt(row, rows[i].is_doubted ? "busy host: the hypervisor took 5% of the processor time" : "");
+    }
+}
+
 // The time that the process itself had.
 TEST(what_it_says_of_itself) {
     expect_doubt(on(1, 1, 0, 0), "");

@@ -211,6 +211,35 @@ TEST(no_verdict) {
     }
 }
 
+// A host took 5% of its processors: that disturbed trainings on processors, and those on cards whose steps it delayed.
+TEST(busy_hosts) {
+    static const int sizes[][2] = {{1, 16}, {2, 16}};
+    static const struct {
+        int n_threads;
+        double tail;
+        bool has_verdict;
+    } kinds[] = {{0, 1.03, true}, {0, 1.12, false}, {1, 1.03, false}};
+    char *paths[MOST_RUNS];
+    make_runs(sizes, 2, "stolen", paths);
+    for (size_t k = 0; k < SM_COUNT(kinds); k++) {
+        SM_AT_END(sm_training_runs_free) sm_training_runs runs;
+        static sm_scaling s;
+        sm_training_runs_read(paths, 2, &runs);
+        for (size_t i = 0; i < runs.n; i++) {
+            json_t *metrics = runs.runs[i].metrics;
+            json_t *end = json_object_get(json_array_get(json_object_get(metrics, "starts"), 0), "end");
+            sm_json_put(end, {"steal_share", json_real(0.05)}, {"involuntary_switches", json_integer(1000)});
+            sm_json_set_new(metrics, "training_config.n_threads", json_integer(kinds[k].n_threads));
+            sm_json_set_new(metrics, "summary.step_time_p95_sec",
+                            json_real(kinds[k].tail * sm_json_number(metrics, "summary.step_time_p50_sec")));
+        }
+        expect_ok("scaling", sm_scaling_make(&runs, (const int64_t[]){8}, 1, &s));
+        assert_true(s.has_verdict == kinds[k].has_verdict);
+        assert_true(has_note(&s, "busy host: the hypervisor took 5%") == !kinds[k].has_verdict);
+        sm_scaling_free(&s);
+    }
+}
+
 TEST(strong_and_weak) {
     static const int sizes[][2] = {{4, 16}, {1, 16}, {2, 16}, {2, 16}, {2, 32}, {4, 64}};
     char *paths[MOST_RUNS];
