@@ -34,8 +34,6 @@ static bool is_doubted(const sm_training_run *run, char doubt[SM_DOUBT_SIZE]) {
     n_beside = fmax(n_beside, 1);
     const double half_s = number(run, "summary.step_time_mean_ci95_half_sec");
     const double n_threads = number(run, "training_config.n_threads");
-    const double siblings = n_beside > 1 ? (n_beside - 1) * last_end(run, "own_cpus") : 0;
-    const double others = last_end(run, "other_cpus") - siblings;
     const sm_conditions of = {
         .noise_percent = 100 * half_s / number(run, "summary.step_time_mean_sec"),
         .tail_percent = 100 * (number(run, "summary.step_time_p95_sec") / number(run, "summary.step_time_p50_sec") - 1),
@@ -44,7 +42,7 @@ static bool is_doubted(const sm_training_run *run, char doubt[SM_DOUBT_SIZE]) {
         .n_preemptions = last_end(run, "involuntary_switches"),
         .n_cpus = number(run, "hardware.cpu.threads"),
         .needed_cpus = n_beside * (n_threads > 0 ? n_threads : 1),
-        .other_cpus = isnan(others) ? 0 : others,
+        .other_cpus = fmax(0, last_end(run, "other_cpus") - (n_beside - 1) * fmax(0, last_end(run, "own_cpus"))),
         .steal_share = last_end(run, "steal_share"),
         .may_use_fewer_threads = n_threads > 1,
     };

@@ -55,30 +55,38 @@ static sm_status begin(sm_train_stepper *s, sm_train_step *result) {
 
 enum { FIRST_CHECK_IN_STEPS = 10 }; // its cost, before one is known
 
-// A step that is due is drawn, so that it cannot be known.
-static bool is_step_checked(const sm_train_stepper *s, int64_t step) {
+// A step that is due is drawn, so that it cannot be known. All processes check those that the first one draws: each
+// would else wait, in its timed steps, for others' checks.
+static bool is_next_drawn(const sm_train_stepper *s, int64_t step) {
     static const double most_of_time = 0.01;
     enum { ONE_OF = 4 };
     const sm_train_checks *c = &s->checks;
     const bool is_due = (double)(c->checks_ns + c->each_ns) < most_of_time * (double)c->steps_ns;
-    const bool is_drawn = sm_philox4x32(c->seed, (uint64_t)step, 3).word[0] % ONE_OF == 0;
-    return c->spot != NULL && s->phases == NULL && (step == c->last_step || (is_due && is_drawn));
+    const bool is_drawn = sm_philox4x32(c->seed, (uint64_t)step + 1, 3).word[0] % ONE_OF == 0;
+    return sm_comm_rank(s->comm) == 0 && c->spot != NULL && !s->is_checked && is_due && is_drawn;
 }
 
 // One drawn micro-batch, and the last, with the update.
 static bool is_micro_checked(const sm_train_stepper *s, int64_t step, int64_t micro) {
     const uint32_t drawn = sm_philox4x32(s->checks.seed, (uint64_t)step, 4).word[0];
-    return s->is_checked && (micro + 1 == s->n_accum || micro == (int64_t)(drawn % (uint64_t)s->n_accum));
+    return s->is_checked && s->checks.spot != NULL && s->phases == NULL &&
+           (micro + 1 == s->n_accum || micro == (int64_t)(drawn % (uint64_t)s->n_accum));
 }
 
-static void count_checks(sm_train_stepper *s, const sm_spot_result *before, sm_train_step *result) {
+// A process whose checks end early waits for the longest: that is no communication, and no time of the step.
+static sm_status count_checks(sm_train_stepper *s, const sm_spot_result *before, int64_t *waited_ns,
+                              sm_train_step *result) {
     sm_train_checks *c = &s->checks;
     if (s->is_checked) {
-        const sm_spot_result after = sm_spot_check_result(c->spot);
+        const sm_spot_result after = sm_spot_check_result(s->checks.spot);
         const int64_t mean_ns = c->n_steps > 0 ? c->steps_ns / c->n_steps : 0;
+        const int64_t own_ns = after.elapsed_ns - before->elapsed_ns;
+        double longest_ns = (double)own_ns;
+        SM_TRY(sm_comm_max(s->comm, &longest_ns, 1));
         result->checked_ops = after.n_ops - before->n_ops;
-        result->checks_ns = after.elapsed_ns - before->elapsed_ns;
+        result->checks_ns = (int64_t)longest_ns;
         result->elapsed_ns -= result->checks_ns;
+        *waited_ns = *waited_ns + own_ns > result->checks_ns ? *waited_ns + own_ns - result->checks_ns : 0;
         c->each_ns = result->checks_ns + (result->elapsed_ns > mean_ns ? result->elapsed_ns - mean_ns : 0);
         c->checks_ns += c->each_ns;
     } else if (c->checks_ns == 0) {
@@ -86,14 +94,6 @@ static void count_checks(sm_train_stepper *s, const sm_spot_result *before, sm_t
     }
     c->steps_ns += result->elapsed_ns;
     c->n_steps++;
-}
-
-static sm_status run_ops(const sm_train_stepper *s, unsigned phases, bool is_checked) {
-    if (is_checked) {
-        return sm_spot_check_run(s->checks.spot, s->session, phases, NULL);
-    }
-    SM_TRY(sm_session_run(s->session, phases, sm_phases_op_times(s->phases)));
-    sm_phases_lap_ops(s->phases, s->session->plan);
     return SM_OK;
 }
 
@@ -135,7 +135,9 @@ static sm_status run_batches(sm_train_stepper *s, int64_t step, const sm_load *l
         // The update follows the last one at once, so that the device does not wait for the host to read the loss.
         const unsigned phases = SM_RUN_FORWARD | SM_RUN_BACKWARD | (micro == 0 ? SM_RUN_ZERO_GRAD : 0u) |
                                 (micro + 1 < s->n_accum ? SM_RUN_MORE : SM_RUN_OPTIMIZER);
-        SM_TRY(run_ops(s, phases, is_micro_checked(s, step, micro)));
+        SM_TRY(is_micro_checked(s, step, micro) ? sm_spot_check_run(s->checks.spot, s->session, phases, NULL)
+                                                : sm_session_run(s->session, phases, sm_phases_op_times(s->phases)));
+        sm_phases_lap_ops(s->phases, s->session->plan);
         SM_TRY(read_loss(s, load, micro, loss));
     }
     return SM_OK;
@@ -190,8 +192,8 @@ sm_status sm_train_step_run(sm_train_stepper *s, int64_t step, bool *is_whole, s
     const int64_t comm_start_ns = s->session->comm_ns;
     const int64_t busy_start_ns = sm_comm_busy_ns(s->comm);
     *is_whole = true;
-    s->is_checked = is_step_checked(s, step);
-    const sm_spot_result before = s->is_checked ? sm_spot_check_result(s->checks.spot) : (sm_spot_result){.n_ops = 0};
+    s->is_checked = step == s->checks.last_step || s->is_next_drawn;
+    const sm_spot_result before = sm_spot_check_result(s->checks.spot);
     SM_TRY(begin(s, result));
     SM_TRY(sm_session_set_hyper(s->session, &settings, step, s->n_accum));
     sm_phases_lap(s->phases, SM_STEP_TRANSFER);
@@ -202,15 +204,17 @@ sm_status sm_train_step_run(sm_train_stepper *s, int64_t step, bool *is_whole, s
                sm_error_message());
     SM_TRY(status);
     const int64_t sum_start_ns = sm_now_ns();
-    SM_TRY(sm_comm_sum(s->comm, &result->loss, 1)); // waits for the slowest
+    double sums[] = {result->loss, is_next_drawn(s, step)};
+    SM_TRY(sm_comm_sum(s->comm, sums, SM_COUNT(sums))); // waits for the slowest
+    result->loss = sums[0];
+    s->is_next_drawn = sums[1] != 0;
     lap_others(s);
-    const int64_t sum_ns = sm_now_ns() - sum_start_ns;
+    int64_t waited_ns = s->session->comm_ns - comm_start_ns + sm_now_ns() - sum_start_ns;
     SM_TRY(read_norm(s, result));
     SM_TRY(check_finite(s, result));
     result->elapsed_ns = sm_now_ns() - start_ns;
-    count_checks(s, &before, result);
-    record_communication(s, s->session->comm_ns - comm_start_ns + sum_ns, sm_comm_busy_ns(s->comm) - busy_start_ns,
-                         result);
+    SM_TRY(count_checks(s, &before, &waited_ns, result));
+    record_communication(s, waited_ns, sm_comm_busy_ns(s->comm) - busy_start_ns, result);
     *is_whole = true;
     return SM_OK;
 }

@@ -28,7 +28,7 @@ typedef struct {
     bool is_skipped;     // its gradients were not finite: no weights were changed
     double loss_scale;   // for the next step
     int64_t checked_ops; // of this process, computed again; 0: the step is not checked
-    int64_t checks_ns;   // not part of elapsed_ns
+    int64_t checks_ns;   // of the process that took longest; not part of elapsed_ns
 } sm_train_step;
 
 // The checks of drawn steps (spot_check.h). The last step is always checked, others as far as they take 1% of the time.
@@ -57,8 +57,9 @@ typedef struct {
     const volatile sig_atomic_t *interrupted; // may be NULL
     sm_step_phases *phases;                   // already begun: ops are timed separately; NULL: no timing
     sm_train_checks checks;
-    bool is_checked;  // the step that runs
-    sm_status before; // of this process since the last step, not yet known to the others
+    bool is_checked;    // the step that runs, as far as it can be
+    bool is_next_drawn; // for the checks of all processes
+    sm_status before;   // of this process since the last step, not yet known to the others
 } sm_train_stepper;
 
 // Runs step `step`, the next. SM_ERR_INTERRUPTED: before its update, so weights and state are those of the step before.

@@ -216,8 +216,8 @@ sm_status sm_spot_check_run(sm_spot_check *check, sm_session *session, unsigned 
 }
 
 sm_spot_result sm_spot_check_result(const sm_spot_check *check) {
-    sm_spot_result result = check->result;
-    for (int kind = 0; kind < SM_OP_KIND_COUNT; kind++) {
+    sm_spot_result result = check != NULL ? check->result : (sm_spot_result){.n_ops = 0};
+    for (int kind = 0; check != NULL && kind < SM_OP_KIND_COUNT; kind++) {
         const int n = check->n_looks[kind];
         result.least_looks = n > 0 && (result.n_kinds == 0 || n < result.least_looks) ? n : result.least_looks;
         result.n_kinds += n > 0;

@@ -35,5 +35,5 @@ void sm_spot_check_free(sm_spot_check *check); // NULL is fine
 // SM_ERR_MISMATCH names the wrong op and operand.
 sm_status sm_spot_check_run(sm_spot_check *check, sm_session *session, unsigned phases, int64_t *op_ns);
 
-// Totals of all runs so far.
+// Totals of all runs so far; NULL: none.
 sm_spot_result sm_spot_check_result(const sm_spot_check *check);

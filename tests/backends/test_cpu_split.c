@@ -6,9 +6,9 @@
 
 #include "tests/support/cpu_kernel_run.h"
 #include "tests/support/training_curve.h"
+#include "tests/support/whole.h"
 #include "backends/cpu/common/geometry.h"
 #include "src/verify/op_cases.h"
-#include "src/verify/verify.h"
 
 static const sm_precision bf16x6 = {SM_F32, SM_PRODUCTS_BF16X6};
 static const cpu_isa *isa; // NULL: this processor has no AMX
@@ -304,20 +304,13 @@ static sm_device *open_cpu(const char *name) {
     return device;
 }
 
-static void show_row(const sm_verify_row *row, void *ctx) {
-    int *n_rows = ctx;
-    ++*n_rows;
-    FAIL_IF(!row->ok || row->skipped, "%s %s: error %.2e, tolerance %.2e %s", row->check, row->subject, row->error,
-            row->tolerance, row->reason);
-}
-
 // Within fp32's tolerances.
 TEST(test_verify) {
-    int n_rows = 0;
+    tally t = {0};
     SM_OWN(sm_device) *device = open_cpu(NULL);
-    ok(sm_verify_ops(device, bf16x6, &(sm_verify_filter){.max_elems = 6000}, show_row, &n_rows));
-    ok(sm_verify_step(device, bf16x6, SM_MODE_FUSED, SM_RECOMPUTE_LIGHT, 0, show_row, &n_rows));
-    assert_true(n_rows > 100);
+    ok(sm_verify_ops(device, bf16x6, &(sm_verify_filter){.max_elems = 6000}, show_row, &t));
+    ok(sm_verify_step(device, bf16x6, SM_MODE_FUSED, SM_RECOMPUTE_LIGHT, 0, show_row, &t));
+    assert_true(t.n_rows > 100 && t.n_failed == 0 && t.n_skipped == 0);
 }
 
 TEST(test_training) {

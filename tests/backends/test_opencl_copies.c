@@ -11,8 +11,8 @@ typedef struct {
     sm_plan *plan;
     sm_executable *executable;
     int tensor;
-    float *own, *theirs, *result;
-    uint16_t *rounded;
+    float own[N], theirs[N], result[N];
+    uint16_t rounded[N];
 } bench;
 
 // Any sign and exponent, but not too small, so that devices without denormals give the same.
@@ -25,12 +25,8 @@ static float number_at(int i, unsigned seed) {
 static void set_up(bench *b) {
     const int64_t dims[] = {N};
     const int64_t large_dims[] = {LARGE};
-    *b = (bench){.device = open_device("registers"), .plan = sm_plan_new(SM_F32)};
-    b->own = malloc(N * sizeof *b->own);
-    b->theirs = malloc(N * sizeof *b->theirs);
-    b->result = malloc(N * sizeof *b->result);
-    b->rounded = malloc(N * sizeof *b->rounded);
-    assert_true(b->own != NULL && b->theirs != NULL && b->result != NULL && b->rounded != NULL);
+    b->device = open_device("registers");
+    b->plan = sm_plan_new(SM_F32);
     for (int i = 0; i < N; i++) {
         b->own[i] = number_at(i, 1);
         b->theirs[i] = number_at(i, 2);
@@ -52,10 +48,6 @@ static void tear_down(bench *b) {
     backend->release(b->executable);
     backend->close(b->device);
     sm_plan_free(b->plan);
-    free(b->own);
-    free(b->theirs);
-    free(b->result);
-    free(b->rounded);
 }
 
 static void copy(bench *b, sm_copy_kind kind, bool is_bf16, void *host) {
@@ -69,7 +61,7 @@ static void copy(bench *b, sm_copy_kind kind, bool is_bf16, void *host) {
 static bool is_part(int i) { return i >= FIRST && i < FIRST + PART; }
 
 TEST(test_plain) {
-    bench b;
+    static bench b;
     set_up(&b);
     copy(&b, SM_COPY_OUT, false, b.result);
     for (int i = 0; i < PART; i++) {
@@ -90,7 +82,7 @@ TEST(test_plain) {
 
 // A copy begins when what was started before it is done.
 TEST(test_copies_wait_for_ops) {
-    bench b;
+    static bench b;
     set_up(&b);
     for (int round = 0; round < 5; round++) {
         check(backend->upload(b.executable, b.tensor, 0, N, b.own));
@@ -106,7 +98,7 @@ TEST(test_copies_wait_for_ops) {
 static float rounded(float x) { return sm_bf16_widen(sm_bf16_round(x)); }
 
 TEST(test_rounded) {
-    bench b;
+    static bench b;
     set_up(&b);
     copy(&b, SM_COPY_OUT, true, b.rounded);
     for (int i = 0; i < PART; i++) {

@@ -1,28 +1,8 @@
 // test_verify.c: the cpu backend computes what the reference computes, op by op and a step at a time, with one thread
 // and with several; the rewrites change no result; and the check itself detects a wrong device.
 #include "src/verify/op_cases.h"
-#include "src/verify/verify.h"
 #include "tests/support/session.h"
 #include "tests/support/whole.h"
-
-typedef struct {
-    int n_rows, n_skipped, n_failed;
-} tally;
-
-static void count_row(const sm_verify_row *row, void *context) {
-    tally *t = context;
-    t->n_rows++;
-    t->n_skipped += row->skipped;
-    t->n_failed += !row->ok;
-}
-
-static void show_row(const sm_verify_row *row, void *context) {
-    count_row(row, context);
-    if (!row->ok || row->skipped) {
-        print_message("%s %s: error %.2e, tolerance %.2e %s\n", row->check, row->subject, row->error, row->tolerance,
-                      row->reason);
-    }
-}
 
 // --- the cpu backend --------------------------------------------------------------------
 

@@ -1,23 +1,8 @@
 // opencl_ops.h: for tests of the opencl backend: its ops against the reference.
 #pragma once
 
-#include "src/verify/verify.h"
 #include "tests/support/opencl_device.h"
 #include "tests/support/whole.h"
-
-typedef struct {
-    int n_rows, n_skipped;
-} tally;
-
-static void show_row(const sm_verify_row *row, void *context) {
-    tally *t = context;
-    t->n_rows++;
-    t->n_skipped += row->skipped;
-    if (!row->ok || row->skipped) {
-        print_message("%s %s: error %.2e, tolerance %.2e %s\n", row->check, row->subject, row->error, row->tolerance,
-                      row->reason);
-    }
-}
 
 // Every op of the family against the reference, in cases of up to `max_elems` elements (0: all). A device that is a
 // processor compiles products for each way of tiling, attention for each head size and kind of mask, half a second

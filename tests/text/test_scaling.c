@@ -178,64 +178,45 @@ static bool has_note(const sm_scaling *s, const char *text) {
     return false;
 }
 
-// Of one run, and of runs on a busy machine, nothing is reckoned.
+// Of one run, and of runs on a busy machine, nothing is reckoned; cards wait for no processor that others took, unless
+// their steps show it.
 TEST(no_verdict) {
     static const int sizes[][2] = {{1, 16}, {2, 16}};
     static const int64_t predict[] = {8};
+    static const struct {
+        int n_runs, n_threads; // none: a card
+        double other_cpus, steal_share, tail;
+        const char *note; // NULL: a verdict
+    } cases[] = {{1, 1, 0, 0, 1, "these need runs at two numbers of processes or more"},
+                 {2, 1, 1.7, 0, 1, "busy machine: other processes kept 1.7 of 2 processors busy"},
+                 {2, 1, 0, 0.05, 1.03, "busy host: the hypervisor took 5%"},
+                 {2, 0, 0, 0.05, 1.12, "busy host: the hypervisor took 5%"},
+                 {2, 0, 0, 0.05, 1.03, NULL}};
     char *paths[MOST_RUNS];
     static sm_scaling s;
     make_runs(sizes, 2, "doubt", paths);
-    for (int is_busy = 0; is_busy < 2; is_busy++) {
+    for (size_t i = 0; i < SM_COUNT(cases); i++) {
         SM_AT_END(sm_training_runs_free) sm_training_runs runs;
-        sm_training_runs_read(paths, is_busy ? 2 : 1, &runs);
-        json_t *metrics = runs.runs[0].metrics;
-        if (is_busy) {
-            json_t *starts = json_object_get(metrics, "starts");
-            json_t *end = json_object_get(json_array_get(starts, json_array_size(starts) - 1), "end");
-            json_object_set_new(end, "other_cpus", json_real(1.7));
-            json_object_set_new(end, "involuntary_switches", json_integer(1000));
-            json_object_set_new(json_object_get(json_object_get(metrics, "hardware"), "cpu"), "threads",
-                                json_integer(2));
+        sm_training_runs_read(paths, cases[i].n_runs, &runs);
+        for (size_t k = 0; k < runs.n; k++) {
+            json_t *metrics = runs.runs[k].metrics;
+            sm_json_put(json_object_get(json_array_get(json_object_get(metrics, "starts"), 0), "end"),
+                        {"other_cpus", json_real(cases[i].other_cpus)},
+                        {"steal_share", json_real(cases[i].steal_share)}, {"involuntary_switches", json_integer(1000)});
+            sm_json_set_new(metrics, "hardware.cpu.threads", json_integer(2));
+            sm_json_set_new(metrics, "training_config.n_threads", json_integer(cases[i].n_threads));
+            sm_json_set_new(metrics, "summary.step_time_p95_sec",
+                            json_real(cases[i].tail * sm_json_number(metrics, "summary.step_time_p50_sec")));
         }
         expect_ok("scaling", sm_scaling_make(&runs, predict, 1, &s));
-        assert_false(s.has_verdict);
-        assert_null(row_of(&s, SM_WORK_FIXED, 8));
-        assert_true(isnan(row_of(&s, SM_WORK_FIXED, 1)->speedup));
+        const bool has_verdict = cases[i].note == NULL;
+        assert_true(s.has_verdict == has_verdict && has_note(&s, "model of a step") == has_verdict);
+        assert_true((row_of(&s, SM_WORK_FIXED, 8) != NULL) == has_verdict);
+        assert_true(isnan(row_of(&s, SM_WORK_FIXED, 1)->speedup) != has_verdict);
         assert_true(row_of(&s, SM_WORK_FIXED, 1)->tokens_per_s > 0);
-        assert_true(has_note(&s, is_busy ? "busy machine: other processes kept 1.7 of 2 processors busy"
-                                         : "these need runs at two numbers of processes or more"));
-        assert_false(has_note(&s, "model of a step"));
+        assert_true(has_verdict || has_note(&s, cases[i].note));
         json_auto_t *model = sm_scaling_model(&s);
-        assert_true(json_is_null(model));
-        sm_scaling_free(&s);
-    }
-}
-
-// A host took 5% of its processors: that disturbed trainings on processors, and those on cards whose steps it delayed.
-TEST(busy_hosts) {
-    static const int sizes[][2] = {{1, 16}, {2, 16}};
-    static const struct {
-        int n_threads;
-        double tail;
-        bool has_verdict;
-    } kinds[] = {{0, 1.03, true}, {0, 1.12, false}, {1, 1.03, false}};
-    char *paths[MOST_RUNS];
-    make_runs(sizes, 2, "stolen", paths);
-    for (size_t k = 0; k < SM_COUNT(kinds); k++) {
-        SM_AT_END(sm_training_runs_free) sm_training_runs runs;
-        static sm_scaling s;
-        sm_training_runs_read(paths, 2, &runs);
-        for (size_t i = 0; i < runs.n; i++) {
-            json_t *metrics = runs.runs[i].metrics;
-            json_t *end = json_object_get(json_array_get(json_object_get(metrics, "starts"), 0), "end");
-            sm_json_put(end, {"steal_share", json_real(0.05)}, {"involuntary_switches", json_integer(1000)});
-            sm_json_set_new(metrics, "training_config.n_threads", json_integer(kinds[k].n_threads));
-            sm_json_set_new(metrics, "summary.step_time_p95_sec",
-                            json_real(kinds[k].tail * sm_json_number(metrics, "summary.step_time_p50_sec")));
-        }
-        expect_ok("scaling", sm_scaling_make(&runs, (const int64_t[]){8}, 1, &s));
-        assert_true(s.has_verdict == kinds[k].has_verdict);
-        assert_true(has_note(&s, "busy host: the hypervisor took 5%") == !kinds[k].has_verdict);
+        assert_true(json_is_null(model) != has_verdict);
         sm_scaling_free(&s);
     }
 }

@@ -104,8 +104,7 @@ static inline bool opencl_family_multiplies(const opencl_device *device, sm_prod
 
 static inline int64_t opencl_count_up(int64_t n, int64_t step) { return (n + step - 1) / step; }
 
-// Whether the rows of a tensor with n_cols columns, or of all operands, are aligned to n_bytes; 0: to 4 elements.
-bool opencl_is_aligned(const sm_plan *plan, int tensor, int64_t n_cols, size_t n_bytes);
+// Whether the rows of all operands are aligned to n_bytes; 0: to 4 elements.
 bool opencl_is_product_aligned(const opencl_product *product, size_t n_bytes);
 bool opencl_is_attention_aligned(const sm_plan *plan, const opencl_attention *a, size_t n_bytes); // its heads' rows
 // The number of parts of K with the least cost, as long as K can be cut.

@@ -72,7 +72,7 @@ bool opencl_is_product(const sm_plan *plan, const sm_op *op, opencl_product *pro
     return true;
 }
 
-bool opencl_is_aligned(const sm_plan *plan, int tensor, int64_t n_cols, size_t n_bytes) {
+static bool is_aligned(const sm_plan *plan, int tensor, int64_t n_cols, size_t n_bytes) {
     if (tensor == SM_NO_TENSOR) {
         return true;
     }
@@ -83,10 +83,10 @@ bool opencl_is_aligned(const sm_plan *plan, int tensor, int64_t n_cols, size_t n
 }
 
 bool opencl_is_product_aligned(const opencl_product *p, size_t n_bytes) {
-    return opencl_is_aligned(p->plan, p->a, p->a_transposed ? p->M : p->K, n_bytes) &&
-           opencl_is_aligned(p->plan, p->b, p->b_transposed ? p->K : p->N, n_bytes) &&
-           opencl_is_aligned(p->plan, p->c, p->N, n_bytes) && opencl_is_aligned(p->plan, p->side, p->N, n_bytes) &&
-           opencl_is_aligned(p->plan, p->act, p->N, n_bytes);
+    return is_aligned(p->plan, p->a, p->a_transposed ? p->M : p->K, n_bytes) &&
+           is_aligned(p->plan, p->b, p->b_transposed ? p->K : p->N, n_bytes) &&
+           is_aligned(p->plan, p->c, p->N, n_bytes) && is_aligned(p->plan, p->side, p->N, n_bytes) &&
+           is_aligned(p->plan, p->act, p->N, n_bytes);
 }
 
 int opencl_cheapest_parts(const opencl_facts *facts, const opencl_product *p, const void *tiles,
@@ -201,8 +201,8 @@ opencl_attention opencl_describe_attention(const sm_plan *plan, const sm_op *op)
 }
 
 bool opencl_is_attention_aligned(const sm_plan *plan, const opencl_attention *a, size_t n_bytes) {
-    return opencl_is_aligned(plan, a->qkv, a->HS, n_bytes) && opencl_is_aligned(plan, a->y, a->HS, n_bytes) &&
-           opencl_is_aligned(plan, a->dy, a->HS, n_bytes) && opencl_is_aligned(plan, a->dqkv, a->HS, n_bytes);
+    return is_aligned(plan, a->qkv, a->HS, n_bytes) && is_aligned(plan, a->y, a->HS, n_bytes) &&
+           is_aligned(plan, a->dy, a->HS, n_bytes) && is_aligned(plan, a->dqkv, a->HS, n_bytes);
 }
 
 void opencl_bind_attention(opencl_binder *b) {

@@ -79,8 +79,11 @@ static void try_product(const product *p, units_tried *t) {
     }
 }
 
-static void try_format(opencl_device *d, units_format format, bool blocks,
-                       void (*tell)(void *ctx, const units_tried *tried), void *ctx) {
+static void tell(const units_tried *tried) {
+    (void)!write(STDOUT_FILENO, tried, sizeof *tried); // a pipe takes a record as a whole
+}
+
+static void try_format(opencl_device *d, units_format format, bool blocks) {
     static const struct {
         const char *name;
         bool a_transposed, b_transposed;
@@ -105,14 +108,13 @@ static void try_format(opencl_device *d, units_format format, bool blocks,
         }
         snprintf(t.what, sizeof t.what, "%s: %s products %s, %s", p.unit->level, units_format_names[format],
                  forms[i].name, blocks ? "by block reads" : "through local memory");
-        tell(ctx, &t);
+        tell(&t);
         try_product(&p, &t);
-        tell(ctx, &t);
+        tell(&t);
     }
 }
 
-static void try_attention(opencl_device *d, units_format format, void (*tell)(void *ctx, const units_tried *tried),
-                          void *ctx) {
+static void try_attention(opencl_device *d, units_format format) {
     static const int heads[] = {64, 40, 128}; // channels: as of GPT-2, of no whole fragment, and as of Llama
     const opencl_unit *unit = units_of(&d->facts);
     for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
@@ -122,17 +124,18 @@ static void try_attention(opencl_device *d, units_format format, void (*tell)(vo
         }
         snprintf(t.what, sizeof t.what, "%s: %s attention, heads of %d channels", unit->level,
                  units_format_names[format], heads[i]);
-        tell(ctx, &t);
+        tell(&t);
         char trouble[SM_TEXT_SIZE * 2] = "";
         opencl_try_attention(d, units_dtype_of(format), heads[i], units_find_attention, &format, trouble,
                              sizeof trouble);
         snprintf(t.trouble, sizeof t.trouble, "%.*s", UNITS_TRIED_TEXT - 1, trouble);
         t.is_right = trouble[0] == '\0';
-        tell(ctx, &t);
+        tell(&t);
     }
 }
 
-void units_probe(const opencl_facts *facts, void (*tell)(void *ctx, const units_tried *tried), void *ctx) {
+// Tells what it is about to do (not right, without trouble) and what came of it.
+void units_help(const opencl_facts *facts) {
     const opencl_unit *unit = units_of(facts);
     opencl_device d;
     if (unit == NULL) {
@@ -141,10 +144,10 @@ void units_probe(const opencl_facts *facts, void (*tell)(void *ctx, const units_
     const bool is_open = opencl_open_to_try(facts, &opencl_family_mfma, &d); // which has the programs of all units
     for (int format = 0; is_open && format < N_UNITS_FORMATS; format++) {
         if (unit->formats[format]) {
-            try_format(&d, (units_format)format, false, tell, ctx);
+            try_format(&d, (units_format)format, false);
         }
         if (unit->formats[format] && units_reads_blocks(facts) && format <= UNITS_F16) {
-            try_format(&d, (units_format)format, true, tell, ctx);
+            try_format(&d, (units_format)format, true);
         }
         if (unit->formats[format]) {
             char which[64];
@@ -154,17 +157,11 @@ void units_probe(const opencl_facts *facts, void (*tell)(void *ctx, const units_
             snprintf(options, sizeof options, "-DN_CHAINS=%d %s%s", OPENCL_PEAK_CHAINS, which,
                      opencl_data_option(units_dtype_of((units_format)format)));
             (void)opencl_get_program(&d, "peaks_units", options, &program);
-            try_attention(&d, (units_format)format, tell, ctx);
+            try_attention(&d, (units_format)format);
         }
     }
     opencl_close_tried(&d);
 }
-
-static void tell_parent(SM_UNUSED void *ctx, const units_tried *tried) {
-    (void)!write(STDOUT_FILENO, tried, sizeof *tried); // a pipe takes a record as a whole
-}
-
-void units_help(const opencl_facts *facts) { units_probe(facts, tell_parent, NULL); }
 
 // --- programs -----------------------------------------------------------------------------------------------------
 

@@ -82,11 +82,9 @@ void units_try(const opencl_facts *facts, int index, const char *helper, bool ag
 
 // --- probe.c -------------------------------------------------------------------------------------
 
-// Tries everything, and tells what it is about to do (not right, without trouble) and what came of it.
-void units_probe(const opencl_facts *facts, void (*tell)(void *ctx, const units_tried *tried), void *ctx);
 enum { UNITS_PROBE_VERSION = 2 };
 void units_list(const opencl_facts *facts); // programs that plans may need, to standard output: stem and options
-void units_help(const opencl_facts *facts); // the same, to standard output: what units_try listens to
+void units_help(const opencl_facts *facts); // tries everything, and tells units_try by standard output
 
 // --- products.c ----------------------------------------------------------------------------------
 
