@@ -28,7 +28,7 @@ static inline float keep_factor(ulong key, ulong step, ulong e, uint threshold, 
 }
 
 #ifdef OWN_KERNEL
-// Among a kernel's parameters, and in its body.
+// Dropout's parameters of a kernel, and its words in the body.
 #define DROPOUT                                                                                             \
     const ulong dropout_key, const uint dropout_threshold, const float dropout_scale, const global uint *dropout_step, \
         const ulong dropout_step_at

@@ -27,7 +27,7 @@
 #define GROUP_ROWS 1 // rows that a work-group shares out at a time: several, where they are short
 #endif
 
-// Of a product's operand: whether its neighbours in memory differ in k.
+// Whether neighbours in memory of a product's operand differ in k.
 #ifdef A_TRANSPOSED
 #define A_ALONG_K 0
 #else

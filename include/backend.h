@@ -76,8 +76,9 @@ typedef struct {
     const sm_plan *plan; // not owned; outlives the executable, unchanged
     size_t memory_bytes; // all memory allocated for it on the device
     bool is_later;       // not the first micro-batch of its step (sm_op_later). Set by the caller
-    int64_t deadline_ns; // by sm_now_ns; 0 = none. Set by the caller: a wait for the device ends at this time with
-        // SM_ERR_TIMEOUT, and the device cannot be used afterwards. Ignored by backends that never wait
+    // By sm_now_ns; 0 = none. Set by the caller: a wait for the device ends at this time with SM_ERR_TIMEOUT, and the
+    // device cannot be used afterwards. Ignored by backends that never wait.
+    int64_t deadline_ns;
 
     // For a tuned plan: the time that prepare() took to measure kernels, and any problem in one line, "" if none.
     int64_t tune_ns;

@@ -27,7 +27,7 @@ static inline uint32_t sm_f16_bits_of(float value) {
 // Exact.
 static inline float sm_bf16_widen(uint16_t value) { return sm_f16_of_bits((uint32_t)value << 16); }
 
-// To nearest, ties to even. The sum adds just under half of the last kept place, plus that place's bit, so it carries
+// Rounds to nearest, ties to even. The sum adds just under half of the last kept place, plus that place's bit, so it carries
 // exactly when it should, also into the exponent. A NaN stays a NaN: its quiet bit is set.
 static inline uint16_t sm_bf16_round(float value) {
     const uint32_t bits = sm_f16_bits_of(value);
@@ -45,7 +45,7 @@ static inline float sm_f16_widen(uint16_t value) {
     return sm_f16_of_bits(sign | (magnitude < 0x0400u ? subnormal : magnitude < 0x7C00u ? normal : infinite));
 }
 
-// To nearest, ties to even; 65520 and above become infinity. A NaN stays a NaN: its quiet bit is set.
+// Rounds to nearest, ties to even; 65520 and above become infinity. A NaN stays a NaN: its quiet bit is set.
 static inline uint16_t sm_f16_round(float value) {
     const uint32_t bits = sm_f16_bits_of(value);
     const uint32_t magnitude = bits & 0x7FFFFFFFu;
@@ -69,8 +69,8 @@ static inline float sm_e4m3_widen(uint8_t value) {
 
 static inline float sm_e5m2_widen(uint8_t value) { return sm_f16_widen((uint16_t)(value << 8)); }
 
-// To nearest, ties to even, of a format with that many bits of the fraction whose least normal number is 2^least, and
-// whose largest number has the bits `largest` in f32.
+// Rounds to nearest, ties to even, to a format with `digits` bits of the fraction, whose least normal number is 2^least
+// and whose largest number has the bits `largest` in f32.
 static inline uint8_t sm_fp8_round(float value, int digits, int least, uint32_t largest) {
     const uint32_t bits = sm_f16_bits_of(value) & 0x7FFFFFFFu;
     const uint32_t magnitude = bits < largest ? bits : largest;

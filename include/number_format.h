@@ -16,11 +16,11 @@ typedef enum {
     SM_PRODUCTS_TF32,  // of operands rounded to 11 significant bits (tf32)
     // Of operands split into two tf32 numbers each, x = big + small: big*big + big*small + small*big. As exact as f32.
     SM_PRODUCTS_TF32X3,
-    // Of operands split into three bf16 numbers each, x = large + medium + small: the six largest of the nine products.
-    // As exact as f32.
+    // Operands are split into three bf16 numbers each, x = large + medium + small, and the six largest of the nine
+    // products are summed. As exact as f32.
     SM_PRODUCTS_BF16X6,
-    // Those of the blocks in a training step: of operands scaled and rounded to 8 bits, e4m3 forward, e5m2 gradients
-    // (src/rewrites/fp8.c). Others are in the operands' own format.
+    // In a training step the products of the blocks have operands that are scaled and rounded to 8 bits: e4m3 forward,
+    // e5m2 gradients (src/rewrites/fp8.c). Other products are in the operands' own format.
     SM_PRODUCTS_FP8
 } sm_products;
 

@@ -45,8 +45,8 @@ typedef enum {
         SM_ACTIVATION_COUNT
 } sm_activation;
 
-// Of each activation, SM_EPILOGUE_GELU: matmul_forward also writes gelu(y), as its second output; and
-// SM_EPILOGUE_GELU_BACKWARD: matmul_backward_input: dx = (dy W^T) * gelu'(pre).
+// Each activation has two, as GELU: SM_EPILOGUE_GELU, by which matmul_forward also writes gelu(y), its second output;
+// and SM_EPILOGUE_GELU_BACKWARD, by which matmul_backward_input computes dx = (dy W^T) * gelu'(pre).
 enum {
     SM_EPILOGUE_BIAS = 1, // matmul_forward: y = x W + b
 #define X(CODE, name, f, slope)                           \
@@ -115,7 +115,7 @@ typedef enum {
     FIELD(double, b, "b", "factor")                                                                               \
     FIELD(int, n_processes, "N", "processes")                                                                     \
     FIELD(bool, is_bf16, "is_bf16", "summands and sums are rounded to bf16 on their way")                         \
-    FIELD(bool, copies_only, "copies_only", "w alone is gathered: only updates read p")                          \
+    FIELD(bool, copies_only, "copies_only", "w alone is gathered: only updates read p")                           \
     FIELD(bool, from_last, "from_last", "the last process's slice is the whole")                                  \
     FIELD(sm_when, when, "when", "1: in all micro-batches of a step but the last; 2: in the last alone")          \
     FIELD(bool, cut, "cut", "without its mask, or its residual line")              /* learn/live alone sets it */ \
@@ -156,7 +156,7 @@ typedef struct {
 
 const sm_attr_info *sm_attr_get_info(sm_attr attr);
 
-// Of any type; a switch gives 0 or 1.
+// An attribute of any type as a number; a switch is 0 or 1.
 double sm_attr_get(const sm_attrs *attrs, sm_attr attr);
 void sm_attr_set(sm_attrs *attrs, sm_attr attr, double value);
 

@@ -113,8 +113,8 @@ void sm_own_kernel_unpack(sm_op_kind kind, FILE *out);
 
 // --- in OpenCL C (src/plan/own_opencl.c) -----------------------------------------------------------
 //
-//     kernel void gelu_forward(const long n, global const float *x, const ulong x_at, global float *y, const ulong
-//     y_at)
+//     kernel void gelu_forward(const long n, global const float *x, const ulong x_at, global float *y,
+//                              const ulong y_at)
 //
 // The parameters are the same members without thread and n_threads: dimensions and integer attributes as long, others
 // as float; a tensor as its buffer and the index of its first element there (NULL and 0: left out). DROPOUT replaces

@@ -35,8 +35,7 @@ typedef enum { SM_STATUS_LIST(SM_CODE) } sm_status;
 // The fixed text of a code, for example "out of memory".
 const char *sm_status_text(sm_status status);
 
-// Keeps the formatted line as this thread's error message. The line names the file or flag, the
-// fact, and what to do; it has no newline. Returns true.
+// Keeps the formatted line (file or flag, the fact, what to do; no newline) as this thread's message. Returns true.
 bool sm_keep_message(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 // sm_fail(status, format, ...): keeps the message and evaluates to `status`. (As a macro over an inline function it
@@ -100,7 +99,7 @@ extern void (*sm_no_memory_note)(const char *line); // prints that line; NULL: t
 //     SM_FREED float *values = malloc(size_bytes);
 //     SM_CLOSED int fd = -1;
 //     SM_OWN(sm_plan) *plan = NULL;     // of a type that is SM_OWNABLE
-// Calls it with the variable's address; a variable may be there for that alone.
+// SM_AT_END calls a function with the variable's address; a variable may exist for that alone.
 #define SM_AT_END(function) __attribute__((cleanup(function), unused))
 #define SM_FREED            SM_AT_END(sm_free_at)
 #define SM_CLOSED           SM_AT_END(sm_close_at)

@@ -56,7 +56,7 @@ typedef struct {
     const sm_own_kernel *own[SM_OP_KIND_COUNT]; // the user's, instead of the table's; NULL: none
 } cpu_device;
 
-// In its own cache line: for how long a part of the current op has worked, if ops are timed.
+// How long a part of the current op has worked, if ops are timed; in a cache line of its own.
 typedef struct {
     _Alignas(64) int64_t ns;
     int64_t begin_ns; // 0: not yet

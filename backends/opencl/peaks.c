@@ -210,7 +210,7 @@ static void fill_in(trials *t, sm_ceiling *ceiling) {
     ceiling->median = t->n > 0 ? host_median(t->rates, t->n) : 0;
 }
 
-// For fp32, and for the formats of the device's units.
+// Measures fp32, and the formats of the device's units.
 static sm_status measure_arithmetic(opencl_device *device, trials *t, double seconds, sm_ceiling_sink sink, void *ctx) {
     static const struct {
         const char *name;

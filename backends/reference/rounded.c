@@ -20,7 +20,7 @@ int64_t ref_rounded_elems(const host_op *op) {
     return n_elems;
 }
 
-// To 11 significant bits, to nearest.
+// Rounds to 11 significant bits, to nearest.
 static void round_to_tf32(int64_t n, float *values) {
     for (int64_t i = 0; i < n; i++) {
         uint32_t bits;

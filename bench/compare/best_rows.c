@@ -66,7 +66,7 @@ sm_estimate sm_row_rate(const json_t *row) {
                          tokens / sm_json_number(row, "ci95_lo_ns")};
 }
 
-// For each GiB in use: memory allocated on a device with its own memory, otherwise the process's peak.
+// Throughput for each GiB in use: of memory allocated on a device that has its own, otherwise of the process's peak.
 static sm_estimate throughput_per_gib(const json_t *row) {
     const double on_device = sm_json_number(row, "device_peak_bytes");
     const double in_process = sm_json_number(row, "peak_rss_bytes");

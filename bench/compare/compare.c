@@ -14,7 +14,7 @@ SM_WORDS(sm_verdict_name, sm_verdict, SM_VERDICT_LIST)
 
 // --- which rows may be compared --------------------------------------------------------------
 //
-// Those that did the same work; how and where (the factors of bench/rows/identity.h) is what a comparison is about.
+// Rows that did the same work are compared; they differ in how and where (the factors of bench/rows/identity.h).
 // Rows of one side with the same work and factors are runs of one configuration.
 
 // The runs of one configuration on one side.

@@ -146,16 +146,16 @@ sm_status sm_compare(const json_t *rows_a, const json_t *rows_b, const sm_compar
                      sm_comparison *comparison);
 void sm_comparison_free(sm_comparison *comparison);
 
-// Of two rows alone, by an array of samples (sm_compare_unpaired).
+// The difference of two rows alone, by an array of their samples (sm_compare_unpaired).
 sm_difference sm_compare_samples(const json_t *row_a, const json_t *row_b, const char *samples, double alpha);
 
-// For rows that did the same work: how much faster the fastest is than each other, an array of texts: "fused is 1.36
+// For rows that did the same work: how much faster the fastest is than each other row, as an array of texts: "fused is 1.36
 // (1.31-1.41) times faster than naive", with the 95% interval of the ratio; or that the two are not distinct, or have
 // too few samples. Rows without figures are left out; rounds count together. The caller owns it.
 json_t *sm_fastest_sentences(const json_t *rows);
 
-// Of rows of attention by itself, naive and flash at the same lengths: from which length on flash is faster at all
-// measured ones, by their medians; a sentence for each device, format, pass and size. Rows without a verdict do not
+// For rows of attention by itself, naive and flash at the same lengths: the length from which on flash is faster at all
+// measured lengths, by their medians; a sentence for each device, format, pass and size. Rows without a verdict do not
 // take part, and a last sentence says why. The caller owns the array.
 json_t *sm_crossover_sentences(const json_t *rows);
 

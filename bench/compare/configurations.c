@@ -436,7 +436,7 @@ static bool is_doubted(const json_t *rows, char doubt[SM_DOUBT_SIZE]) {
     return n_doubted > 0 && 2 * n_doubted >= n;
 }
 
-// By round, in rounds in which both have figures; by sample over all rounds, because a default that was disturbed in
+// Judges by round where both have figures in a round; by sample over all rounds, because a default disturbed in
 // one round would affect all that ran in that round only.
 static void judge(const json_t *default_rows, const json_t *rows, json_t *record) {
     const size_t n_rounds = json_array_size(rows);
@@ -514,7 +514,7 @@ static json_t *make_record(const sm_advice_case *its, const json_t *default_rows
     return record;
 }
 
-// In the table by gain, or by speed without a default; failures come last, in the order of trying.
+// Rows are in the order of their gain, or of speed without a default; failures come last, in the order of trying.
 json_t *sm_advice(const sm_advice_case *cases, size_t n) {
     const char *by = has_figures(telling_row(cases[0].rows)) ? "gain" : "tokens_per_s";
     json_t *records = json_array();

@@ -93,7 +93,7 @@ static const char *lack_of(const json_t *row, char doubt[SM_DOUBT_SIZE]) {
                                                      : "";
 }
 
-// By work, then the fastest first.
+// Orders rows by work, then the fastest first.
 static int by_work_and_speed(const void *a, const void *b) {
     const json_t *x = *(const json_t *const *)a, *y = *(const json_t *const *)b;
     const int work = sm_identity_order(x, y, competition);

@@ -227,7 +227,7 @@ static void set_means_of(const sm_loop_step *const *steps, int n, sm_row *row) {
 #undef X
 }
 
-// Of the wall clock, and of each phase that took time.
+// The samples of the wall clock, and of each phase that took time.
 static json_t *samples_of(const sm_loop *l) {
     static const char *const members[] = {
 #define X(code, member, name, text) #member,

@@ -57,7 +57,7 @@ static void add_line(const sm_profile_line *line, const sm_row *row, double call
     d->gained_ns[causes[line->bound].bound] += n_times * fmax(causes[line->bound].gained_ns, 0);
 }
 
-// By what bounds each op, by the profile's rules, for a single execution.
+// Divides a step's time by what bounds each op, by the profile's rules, for a single execution.
 static sm_status divide_ops(const sm_plan *plan, const sm_row *row, sm_loop_division *d) {
     SM_AT_END(sm_profile_free) sm_profile profile = {.lines = NULL};
     SM_FREED int64_t *op_ns = sm_malloc((size_t)plan->n_ops * sizeof(*op_ns) + 1);
@@ -85,7 +85,7 @@ static double ops_ns(const sm_loop_division *d) {
     return d->taken_ns[SM_LOOP_COMPUTE] + d->taken_ns[SM_LOOP_MEMORY] + d->taken_ns[SM_LOOP_LAUNCHES];
 }
 
-// In the attribution step of the op times.
+// Time of communication in the attribution step that has the op times.
 static double communication_ns(const sm_plan *plan, const sm_row *row) {
     double sum_ns = 0;
     for (int i = 0; i < plan->n_ops; i++) {

@@ -177,12 +177,12 @@ static sm_status look_at_samples(measurement *m, int64_t *next_look) {
 
 // --- own code ------------------------------------------------------------------------------------
 
-// In a loop, steps come from its loader.
+// False in a loop, whose steps come from its loader.
 static bool has_own_code(const measurement *m) {
     return m->session->device->info.own_kernels[0] != '\0' && m->stepper.workload->run_step == NULL;
 }
 
-// In the last third of the samples that there will be at least.
+// Draws it from the last third of the samples that there will be at least.
 static void draw_late_check(measurement *m) {
     const sm_protocol *p = m->protocol;
     const int64_t n = p->max_noise_percent > 0 ? p->min_samples : p->n_repetitions;

@@ -232,7 +232,7 @@ static const double drift_significance = 0.01;
 static const double outlier_share = 0.1;
 enum { OUTLIERS_WORTH_A_WARNING = 3 };
 
-// Of losses: batches differ, and a training may take a bad step.
+// Allowances for losses: batches differ, and a training may take a bad step.
 static const double least_loss_range = 1;
 static const double batch_deviations = 8;
 

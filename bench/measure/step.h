@@ -49,7 +49,7 @@ typedef struct {
     // update_check and update_error. Never NULL.
     sm_status (*after_update)(void *ctx, sm_session *session, sm_row *row);
 
-    // Of a training loop (bench/loop), by `loop`; otherwise NULL.
+    // The training loop (bench/loop), if `loop` measures one; otherwise NULL.
     void *loop;
 
     // Whether its prepared data have reached a steady state; warm-up continues until then.

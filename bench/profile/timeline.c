@@ -28,7 +28,7 @@ static int largest_first(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-// Of those that hold data while the op runs.
+// The largest tensors that hold data while the op runs.
 static json_t *largest_at(const json_t *tensors, int op) {
     const size_t n = json_array_size(tensors);
     SM_FREED json_t **alive = sm_malloc((n + 1) * sizeof(*alive));

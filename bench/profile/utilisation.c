@@ -66,7 +66,7 @@ static ticks read_ticks(const char *line) {
     return (ticks){.busy = busy, .total = busy + t[3] + t[4] + t[7]};
 }
 
-// For each processor, in the order of the file.
+// The ticks of each processor, in the order of the file.
 static int each_ticks(const sm_utilisation *u, ticks each[MAX_PROCESSORS]) {
     int n = 0;
     for (const char *line = u->text; line != NULL && n < MAX_PROCESSORS; line = strchr(line, '\n')) {

@@ -402,7 +402,7 @@ static json_t *make_loops(const report_rows *report) {
     return loops;
 }
 
-// Of the recommendations those with a winner, and why nothing is the fastest; `report --best` prints all.
+// The recommendations that have a winner, and the reason if nothing is the fastest; `report --best` prints all.
 static json_t *best_of(const json_t *records) {
     json_t *best = json_array();
     SM_EACH(record, records) {

@@ -87,7 +87,7 @@ static sm_status parse(const char *path, const char *text, size_t size_bytes, js
     return SM_OK;
 }
 
-// Of one file of bench/results/, or of all others.
+// The rows of published.bundle in bench/results/, or those of all other files there.
 static json_t *read_embedded(bool is_published) {
     static const char folder[] = "bench/results/";
     json_t *rows = json_array();

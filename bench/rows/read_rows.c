@@ -139,7 +139,7 @@ static void fill_in(json_t *row, const char *name, double value) {
     }
 }
 
-// From the samples where there are any; else the mean stands for the median.
+// Computes statistics from the samples if there are any; else the mean stands for the median.
 static void complete(json_t *row) {
     size_t n;
     SM_FREED double *values = sm_rows_samples(row, "samples_ns", &n);
@@ -230,7 +230,7 @@ static void take_row(reader *r, json_t *row, size_t line) {
     json_array_append(r->found.rows, row);
 }
 
-// With a device and a time, as `stepmark ladder` writes it. One that is wrong has no time.
+// A rung has a device and a time, as `stepmark ladder` writes it. One that is wrong has no time.
 static bool is_rung(const json_t *object) {
     static const char *const texts[] = {"ladder", "shape", "device", "name", "rung"};
     bool all = json_is_number(sm_json_get(object, "ns"));

@@ -123,7 +123,7 @@ void sm_training_log_free(sm_training_log *log) {
     *log = (sm_training_log){.steps = NULL};
 }
 
-// Of a file that may be a stranger's: a longer line or log than any training writes is refused, not read.
+// The file may be a stranger's, so a line or a log longer than any training writes is refused, not read.
 static sm_status read_lines(reader *r, FILE *file) {
     int64_t size_bytes = 0;
     SM_FREED char *text = sm_malloc(MOST_LINE_BYTES);

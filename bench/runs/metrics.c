@@ -240,7 +240,7 @@ static json_t *number_of(const char *variable) {
     return text != NULL && end != text && *end == '\0' ? json_integer(value) : json_null();
 }
 
-// From the environment; JSON null outside of a Slurm job.
+// Facts from the environment; JSON null outside of a Slurm job.
 static json_t *scheduler_facts(void) {
     if (getenv("SLURM_JOB_ID") == NULL) {
         return json_null();

@@ -116,7 +116,7 @@ static bool is_score(const json_t *row) {
 // The fields that a figure is based on: without them the others could have any value.
 static bool lacks_ground(const json_t *row, char text[SM_SCORE_TEXT_SIZE]) {
     const double n_cpus = sm_json_number(row, "context.cpu.threads");
-    // Of fp8 none is possible, and its line says "losses", not "verified".
+    // In fp8 gradients cannot be checked, and the line says "losses", not "verified".
     const bool is_fp8 = sm_rows_is(row, "precision", "fp8");
     const bool has_gradients = is_fp8 != (sm_json_number(row, "gradient_error") >= 0);
     const char *lack = json_array_size(sm_json_get(row, "samples_ns")) == 0 ? "no samples"
@@ -232,7 +232,7 @@ static void append_share(const json_t *row, const json_t *reference, char *text)
     sm_append(text, SM_SCORE_TEXT_SIZE, "%s (%s)", SM_ROWS_CHIP(reference), sm_rows_text(reference, "precision"));
 }
 
-// Of many machines the slowest, the fastest, and one between. Other programs appear next to ours on the same device.
+// Names the slowest machine, the fastest, and one between. Other programs appear next to ours on the same device.
 void sm_score_standing(const json_t *rows, const json_t *references, char text[SM_SCORE_TEXT_SIZE]) {
     enum { MOST_SHARES = 3 };
     const json_t *best = fastest(rows);

@@ -38,7 +38,7 @@ void sm_score_standing(const json_t *rows, const json_t *references, char text[S
 
 // --- a table of scores -----------------------------------------------------------------------------
 
-// From many machines, the fastest first, and those that do not count, each with its reason.
+// Scores of many machines, the fastest first, and those that do not count, each with its reason.
 extern const sm_table sm_score_table;
 
 // Whether any of the rows is of a block.

@@ -7,7 +7,7 @@
 #include "bench/tables/show.h"
 #include "os/memory.h"
 
-// From these on the machine was not the measurement's alone, or not as fast as it can be.
+// Above these limits the machine was not the measurement's alone, or not as fast as it can be.
 static const double steal_share_limit = 0.01;
 static const double other_share_limit = 0.05; // of the processors
 static const double frequency_drop_limit = 0.05;

@@ -22,7 +22,7 @@ double sm_normal_two_sided(double alpha) {
 
 // --- the statistic's distribution where there is no difference ---------------------------------
 
-// Of the number of differences below zero. exact[s] is P(number <= s), s = 0 .. M.
+// The distribution of the number of differences below zero: exact[s] is P(number <= s), s = 0 .. M.
 typedef struct {
     double *exact; // NULL: normal
     double mean, sd;

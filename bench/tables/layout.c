@@ -158,7 +158,7 @@ static bool has_note(const json_t *record, const sm_note *n) {
     return false;
 }
 
-// Of more notes than a reader compares, which differ only in their figures, the first stands for all.
+// If there are more notes than a reader compares, and they differ only in their figures, the first stands for all.
 static void join_notes(sm_layout *l) {
     enum { MOST_VARIANTS = 3 };
     for (int i = 0; i < l->n_notes; i++) {

@@ -149,7 +149,7 @@ void sm_show_ms(const json_t *record, const sm_column *column, char *text, size_
     sm_text_ms(sm_json_number(record, column->name), text, size_bytes);
 }
 
-// Of avg_ns, forward_avg_ns, ..., with stddev_ns, forward_stddev_ns, ....
+// Shows avg_ns, forward_avg_ns, ... with its stddev_ns, forward_stddev_ns, ...
 void sm_show_mean(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
     char name[64];
     snprintf(name, sizeof(name), "%.*sstddev_ns", (int)(strstr(column->name, "avg_ns") - column->name), column->name);

@@ -68,7 +68,7 @@ struct sm_column {
 
     bool is_speed; // speed or energy: must not be shown for steps with a wrong loss
 
-    // Of a column of result rows: row_fields.h.
+    // Set in columns of result rows only (row_fields.h).
     int identity;       // part of a row's identity that the column belongs to (bench/rows/identity.h); 0: none
     const char *absent; // what rows mean that are older than the column; NULL: nothing
     bool may_lack;

@@ -143,5 +143,5 @@ typedef struct {
     const char *changes; // what it changes in the training: "batch"; NULL: nothing
 } cli_choosable;
 
-// That of the flag with a name of `length` bytes; NULL: `advise` does not choose it. They are in the order of trying.
+// The entry of the flag whose name has `length` bytes, in the order of trying; NULL: `advise` does not choose it.
 const cli_choosable *cli_choosable_find(const char *name, size_t length);

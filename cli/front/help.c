@@ -342,7 +342,7 @@ static void offer(const typed *t, const char *candidate, const char *help) {
 
 // The flags of a subcommand and of its forms.
 enum { MAX_FORM_FLAGS = 4 * CLI_MAX_FLAGS };
-// Of a list the last entry is typed.
+// Completes an argument; in a list, its last entry.
 static void complete_value(cli_command command, const cli_flag *flag, typed t) {
     const char *words[CLI_MAX_WORDS];
     const int n = cli_flag_words(flag, words);

@@ -47,7 +47,7 @@ static void show_time(const json_t *record, const sm_column *column, char *text,
     }
 }
 
-// In the unit of its ceiling: FLOPs or bytes.
+// Shows the rate in the unit of its ceiling: FLOPs or bytes.
 static void show_rate(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
     const char *bound = json_string_value(sm_json_get(record, "bound"));
     const bool is_bytes = bound != NULL && strcmp(bound, "memory") == 0;

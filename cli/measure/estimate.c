@@ -125,7 +125,7 @@ static json_t *make_record(const estimator *e, const cli_job *job, const cli_for
     return record;
 }
 
-// For new users.
+// Explains the columns to new users.
 static const sm_legend_line legend[] = {
     {"flops.forward", "forward, backward, optimizer: FLOPs of a step of B sequences of T tokens."},
     {"memory.parameters_bytes", "weights + grads + state: of the optimizer; independent of B and T."},

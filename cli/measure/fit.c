@@ -18,7 +18,7 @@ static const double expected_efficiency = 0.6;
 static const double unknown_flops = 1e9;
 static const double unknown_bandwidth = 5e9;
 
-// For peaks, weights, and the checks' work on each parameter.
+// Time for peaks, for weights, and for the checks' work on each parameter.
 static const double overhead_seconds = 6;
 static const double check_seconds_a_param = 3e-8;
 

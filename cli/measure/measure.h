@@ -35,7 +35,7 @@ typedef struct {
 sm_status cli_job_of(const cli_options *options, sm_comm *comm, cli_job *job);
 sm_status cli_single_job(const cli_options *options, sm_comm *comm, cli_job *job);
 
-// Of a job with --op: the ops, their sizes, and which of them are timed.
+// Sets the ops of a job with --op, their sizes, and which of them are timed.
 sm_status cli_op_job(const cli_options *options, cli_job *job);
 
 // Their defaults resolved.

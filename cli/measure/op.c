@@ -28,7 +28,7 @@ static bool has_letter(const sm_op_set *ops, int letter) {
     }
 }
 
-// Of an activation, which the MLP's width has; of the ops of all parameters; of others.
+// The usual number of elements: of an activation (as wide as the MLP), of ops on all parameters, or of others.
 static int64_t usual_elems(const sm_op_set *ops, const sm_model_config *config, const int64_t sizes[N_LETTERS]) {
     for (sm_activation a = 0; a < SM_ACTIVATION_COUNT; a++) {
         const sm_activation_info *info = sm_activation_get_info(a);

@@ -19,7 +19,7 @@ static int compare_records(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-// For new users.
+// Explains the columns to new users.
 static const sm_legend_line legend[] = {
     {"self_ns", "self: time of these ops in a step that times each op; share: of that step's wall clock."},
     {"flops", "work: FLOPs; traffic: the bytes of a machine that moves each operand once."},

@@ -94,7 +94,7 @@ enum { LEAST_SAMPLES = 7, MOST_SAMPLES = 100 };
 // Limits on pairs without --pairs.
 enum { LEAST_PAIRS = 20, MOST_PAIRS = 100 };
 
-// Of every two pairs, one runs A first and the other B; the seed decides which.
+// One of every two pairs runs A first, and the other B; the seed decides which.
 typedef struct {
     int64_t n_pairs; // 0: 20, then up to 100 until a change of twice the threshold could be seen
     uint64_t seed;   // of the order

@@ -32,7 +32,7 @@ static bool is_table(const cli_options *options, sm_format *format) {
            (file != NULL && sm_format_of_file(file, format)) || options->out.columns.n > 0 || is_for_screen;
 }
 
-// From --price and --train-tokens.
+// Reads --price and --train-tokens.
 static sm_status read_costs(const cli_options *options, sm_costs *costs) {
     *costs = (sm_costs){.train_tokens = options->out.train_tokens};
     for (int i = 0; i < options->out.prices.n; i++) {

@@ -175,7 +175,7 @@ typedef struct {
     cli_train_file data, validation;
 } cli_train_data;
 
-// From --loader; SM_ERR_USAGE if it is invalid.
+// Reads --loader; SM_ERR_USAGE if it is invalid.
 sm_status cli_parse_loader(const cli_options *options, sm_loader_settings *loader);
 
 // Sets the settings' sources and loader, and the options to the files of a folder --data. A zeroed `data` is empty.

@@ -82,7 +82,7 @@ static sm_status learn(const cli_options *options) {
 
 // --- show and convert ----------------------------------------------------------------------
 
-// In quotes; all but printable ASCII as \xHH, since even valid UTF-8 may be half a character.
+// Prints bytes in quotes; all but printable ASCII as \xHH, since even valid UTF-8 may be half a character.
 static void print_bytes(const uint8_t *bytes, size_t n) {
     putchar('"');
     for (size_t i = 0; i < n; i++) {

@@ -22,7 +22,7 @@ enum { DEFAULT_STEPS = 10 };
 // --profile instruments every fourth step, but the first two of a process.
 enum { PERIOD = 4, N_UNTYPICAL = 2, MOST_APART = 64 };
 
-// For measuring the peak. A processor's clock settles within milliseconds; a card's, and a profile's streams, later.
+// Times to measure the peak. A processor's clock settles within milliseconds; a card's, and a profile's streams, later.
 static const double peak_seconds = 0.5, processor_peak_seconds = 0.2;
 static const double usual_final_fraction = 0.1;
 

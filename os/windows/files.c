@@ -232,7 +232,7 @@ int fcntl(int file, int command, ...) { return command == F_DUPFD_CLOEXEC ? dupl
 
 // --- reading, writing, locking ---------------------------------------------------------------------
 
-// At a place, which leaves the file's own where it was, though Windows moves it.
+// Reads or writes at a place and leaves the file's own position where it was, though Windows moves it.
 static ssize_t transfer(int file, void *data, size_t n_bytes, off_t at, bool writes) {
     OVERLAPPED place = {.Offset = (DWORD)at, .OffsetHigh = (DWORD)((uint64_t)at >> 32)};
     const HANDLE handle = (HANDLE)_get_osfhandle(file);
@@ -302,7 +302,7 @@ int os_close(int file) {
     return _close(file);
 }
 
-// Of a byte that no file has, so that its contents can be read. Windows releases it with the descriptor.
+// Locks a byte past the end of any file, so that its contents can be read. Windows releases it with the descriptor.
 int flock(int file, int operation) {
     OVERLAPPED place = {.Offset = 0xFFFFFFFE, .OffsetHigh = 0x7FFFFFFF};
     HANDLE handle = (HANDLE)_get_osfhandle(file);
@@ -455,7 +455,7 @@ int os_rename(const char *from, const char *to) {
 
 // --- folders ---------------------------------------------------------------------------------------
 
-// Of a path's last part alone; `inner`: names without the path before it.
+// Matches a path's last part alone; `inner`: gives names without the path before it.
 static bool match(const char *pattern, bool inner, os_names *names) {
     wchar_t wide[PATH_UNITS];
     WIN32_FIND_DATAW found;

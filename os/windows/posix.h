@@ -48,7 +48,7 @@ int os_vasprintf(char **text, const char *format, va_list arguments);
 #define strndup   os_strndup
 #define vasprintf os_vasprintf
 
-// Of os_map_shared and os_map_given, for a child.
+// What a child needs to map the memory of os_map_shared and os_map_given.
 void *os_shared_name(const void *memory);
 void **os_shared_events(const void *memory, int *n);
 

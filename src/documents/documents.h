@@ -47,7 +47,7 @@ sm_status sm_documents_shorten(sm_documents *documents, int64_t T, bool is_whole
 
 // --- batches ----------------------------------------------------------------------------------------
 
-// From documents of different length to batches of B rows of T positions, all of one plan.
+// Puts documents of different length into batches of B rows of T positions, all of one plan.
 //
 // A plan has one B and T, and every batch has B T positions, so each step does the same work for any documents; padding
 // costs as much as text and is counted. A row is cut into slots; a document begins at the start of its slot and attends

@@ -5,8 +5,8 @@
 
 typedef struct sm_pattern sm_pattern;
 
-// Of bytes; or of words: letters and spaces are Unicode's, a subject is valid UTF-8, and it matches where it is tried
-// alone. SM_ERR_USAGE has the text, the error and its place. The caller frees *pattern.
+// A pattern is of bytes, or of words: then letters and spaces are Unicode's, a subject is valid UTF-8, and a pattern
+// matches only where it is tried. SM_ERR_USAGE has the text, the error and its place. The caller frees *pattern.
 typedef enum { SM_PATTERN_OF_BYTES, SM_PATTERN_OF_WORDS } sm_pattern_kind;
 sm_status sm_pattern_compile(const char *text, sm_pattern_kind kind, sm_pattern **pattern);
 static inline sm_status sm_pattern_new(const char *text, sm_pattern **pattern) {

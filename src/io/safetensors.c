@@ -133,7 +133,7 @@ static sm_status parse_entries(sm_safetensors *file) {
     return SM_OK;
 }
 
-// By beginning; empty tensors before others with the same beginning.
+// Orders entries by their beginning; empty tensors before others with the same beginning.
 static int compare_extents(const void *left, const void *right) {
     const sm_safetensors_entry *a = *(const sm_safetensors_entry *const *)left;
     const sm_safetensors_entry *b = *(const sm_safetensors_entry *const *)right;

@@ -31,7 +31,7 @@ typedef struct {
 // `rules` ends with a NULL key.
 sm_status sm_config_check(const char *path, const char *place, const json_t *root, const sm_config_rule *rules);
 
-// Of every architecture.
+// The rules for keys that every architecture has.
 extern const sm_config_rule sm_config_common[];
 
 // Makes a model's object from these fields; it takes ownership of their values.

@@ -8,7 +8,7 @@
 
 static bool is_layered(const sm_param_spec *spec) { return strstr(spec->name, "%d") != NULL; }
 
-// In one block; in the model, if blocks have none.
+// The parameter's elements in one block; in the model, if blocks have none.
 static int64_t elems_of(const sm_param_spec *spec) {
     const int64_t rows = spec->real_rows > 0 ? spec->real_rows : spec->rows;
     return (rows > 0 ? rows : 1) * spec->cols;

@@ -12,7 +12,7 @@
 // After a deadline, the time for the current work to end by itself.
 static const int64_t late_grace_ns = 1500000000;
 
-// In shared memory.
+// What a worker says of itself, in shared memory.
 typedef struct {
     _Atomic int64_t step_ns;
     _Atomic bool saving;

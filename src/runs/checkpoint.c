@@ -102,7 +102,7 @@ static void remove_old(const char *run_dir, int64_t step, int64_t keep) {
 
 static const size_t manifest_flags = JSON_INDENT(2) | JSON_SORT_KEYS;
 
-// Of the manifest's text without its digest.
+// The digest is that of the manifest's text without it.
 static void digest_manifest(const json_t *manifest, char digest[SM_FILE_DIGEST_SIZE]) {
     SM_FREED char *text = json_dumps(manifest, manifest_flags);
     sm_bytes_digest(text, strlen(text), digest);

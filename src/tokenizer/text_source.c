@@ -121,7 +121,7 @@ static void append_part(sm_text_block *block, sm_text_part part) {
     block->parts[block->n_parts++] = part;
 }
 
-// By a hash of the document's first bytes.
+// Decided by a hash of the document's first bytes.
 static bool is_for_validation(const sm_text_source *s, const uint8_t *text, size_t n) {
     if (s->split == NULL) {
         return false;

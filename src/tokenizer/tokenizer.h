@@ -125,7 +125,7 @@ static inline uint64_t sm_pair_hash(uint64_t pair) {
     return pair ^ pair >> 32;
 }
 
-// Of bytes, eight at a time.
+// Hashes bytes, eight at a time.
 static inline uint64_t sm_bytes_hash(const uint8_t *bytes, size_t n) {
     uint64_t hash = n;
     for (size_t at = 0; at < n; at += 8) {

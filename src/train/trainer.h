@@ -63,7 +63,7 @@ typedef struct {
     const char *log;
     const char *save;
 
-    // With a run folder.
+    // Used with a run folder only.
     const char *run_dir;         // NULL: none
     const json_t *configuration; // further fields that must agree when the run resumes
     const char *command_line;    // for run.json

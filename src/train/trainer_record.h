@@ -13,7 +13,7 @@ typedef struct {
     sm_train_log *log; // NULL: none
     char log_path[PATH_MAX];
 
-    // With a run folder.
+    // Used with a run folder only.
     sm_run_folder *folder;
     bool is_new;
     char run_id[SM_RUN_ID_SIZE];

@@ -21,7 +21,7 @@ typedef struct {
 } limits;
 
 static const limits limits_f32 = {1e-4, 1e-2, 5e-3, 4e-7, 5e-4, {1, 0.3, 3, 10}};
-// For data rounded to bf16 or finer, where rounding drowns small differences.
+// Limits for data that are rounded, to bf16 or finer, where rounding drowns small differences.
 static const limits limits_rounded = {5e-3, 2e-2, 2e-2, INFINITY, 3e-2, {1, 0.3, 3, 10}};
 
 // One random direction may miss a fault by chance, so several are tried if forwards are cheap: as many as this work
@@ -285,7 +285,7 @@ static forecast move_block(const checker *c, const piece *p, int64_t block) {
     return (forecast){predicted, m.sqnorm};
 }
 
-// For a piece that does not move.
+// Forecast of a piece that does not move.
 static forecast look_at_block(const checker *c, const piece *p, int64_t block) {
     forecast sum = {0};
     const int64_t first = block * BLOCK_COLUMNS;

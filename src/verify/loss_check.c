@@ -286,7 +286,7 @@ static sm_status device_losses(sm_session *session, const subject *of, float *go
     for (int64_t b = 0; b < s.B; b++) {
         memcpy(got + b * s.T, all + first_token(plan, &s, b), (size_t)s.T * sizeof *got);
     }
-    // Of documents, the drawn sequences begin at different positions.
+    // Sequences of documents begin at different positions, so other sequences have no same tokens to compare with.
     return of->starts == NULL ? compare_with_batch(plan, &s, all, of->targets) : SM_OK;
 }
 

@@ -124,7 +124,7 @@ static sm_status read_sequence(spot *s, int tensor, int64_t row_elems, const seq
     return spot_read(s, tensor, q->b * q->T * row_elems, q->T * row_elems, values);
 }
 
-// Of n sequences.
+// Rows to draw from each of n sequences.
 static int64_t rows_of_each(int64_t n) { return n < LEAST_ROWS ? (LEAST_ROWS + n - 1) / n : 1; }
 
 // A row in quarter `i` of T.
@@ -176,7 +176,7 @@ typedef struct {
     double units[MOST_CHANNELS];   // squares of the terms' roundings
 } row;
 
-// Of the mean error: kernels in f32 have at most half of the limit.
+// The limit of the mean error: kernels in f32 have at most half of it.
 static const double roundings_in_unit = 4 * 0x1p-24;
 
 static double f32_tolerance(const sequence *q) { return 4 * 0x1p-23 * (32 + 4 * sqrt((double)q->T)); }

@@ -40,7 +40,7 @@ static double gelu_slope(double x) {
     return (1 + t) / 2 + x / 2 * (1 - t * t) * 0.79788456080286535588 * (1 + 3 * 0.044715 * x * x);
 }
 
-// By the epilogue's activation.
+// The epilogue's activation of x, or its derivative.
 static double activate(unsigned epilogue, double x, bool is_slope) {
     const double p = x < 0 ? 0 : x;
     switch (sm_epilogue_activation(epilogue)) {

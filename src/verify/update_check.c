@@ -130,7 +130,7 @@ static void find_islands(sm_update_check *c, const sm_plan *plan, int *first_use
     }
 }
 
-// Of an island: FLOPs, and elements of its tensors, counted once for each operand.
+// The FLOPs of an island, and the elements of its tensors, counted once for each operand.
 static void cost_of(const sm_update_check *c, const sm_plan *plan, int island, double *flops, double *elems) {
     *flops = *elems = 0;
     for (int i = island; i < c->n_updates; i++) {

@@ -8,7 +8,7 @@
 #include "src/io/atomic_file.h"
 #include "src/weights/model_folder.h"
 
-// In the order of moving.
+// Files are moved in this order.
 static const char *const file_names[SM_MODEL_FILE_COUNT] = {
     [SM_FILE_MODEL] = "model.safetensors",
     [SM_FILE_CONFIG] = "config.json",

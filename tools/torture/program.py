@@ -199,7 +199,7 @@ def tsan():
     archer = next(itertools.chain(*(pathlib.Path("/usr/lib").glob(where) for where in ("llvm-*/lib/libarcher.so*", "*-linux-gnu/libarcher.so*"))), None)
     assert archer, "tsan: libarcher.so is not there; install libomp-dev"
     work = f"--backend cpu -t {threads} -m tiny -b 2 --seq-len 16"
-    # Of libraries that are not built for the sanitizer it sees neither locks nor threads, and so leaves them out.
+    # tsan sees neither locks nor threads of libraries that are not built for it, so it leaves them out.
     watched("tsan", "build/tsan/stepmark", [
         *(f"verify --backend cpu -t {threads} --isa {isa} --precision fp32,bf16,fp16 --max-elems 20000" for isa in of("ISAS", "baseline avx2 avx512").split()),
         f"run {work} -r 3 --mode naive,fused --no-peaks", f"train {work} --steps 3", f"train {work} --steps 40 --save-every 3 --val-data README.md --run {folder}/run"],

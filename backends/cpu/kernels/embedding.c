@@ -1,7 +1,7 @@
 // embedding.c: rows of the token and position tables, and their gradients.
 #include "backends/cpu/common/kernel.h"
 
-// Of row n of the batch: counted from where its document begins, or its sequence.
+// The position of row n of the batch, counted from the beginning of its document, or of its sequence.
 static int64_t position_of(const int32_t *starts, int64_t T, int64_t n) {
     return n % T - (starts == NULL ? 0 : starts[n]);
 }

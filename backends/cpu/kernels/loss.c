@@ -52,7 +52,7 @@ static float add_exp(const cpu_data *x, int64_t n, row_sum *sum) {
     return cpu_largest(largest, CPU_BLOCK_ELEMS);
 }
 
-// To a larger shift.
+// Rescales the sum to a larger shift.
 static void move(row_sum *sum, float shift) {
     const float factor = cpu_exp(sum->shift - shift);
     for (int k = 0; k < CPU_ROW_SUMS; k++) {

@@ -1,7 +1,7 @@
 // table.c: the kernels of one instruction set and type of data, by op kind.
 #include "backends/cpu/common/kernel.h"
 
-// Of narrow data, and of floats as sums of bf16, products pack an operand for all threads.
+// Products of narrow data, and of floats as sums of bf16, pack an operand for all threads, which meet after that.
 #if defined(CPU_DATA_NARROW) || defined(CPU_SPLITS_FLOATS) || CPU_SME
 #define MATMUL_MEETS true
 #else

@@ -51,7 +51,7 @@ static cpu_piece kind_of(uint64_t piece) { return (cpu_piece)(piece & 3); }
 
 // --- denormal numbers -----------------------------------------------------------------------------
 //
-// On x86 and 64-bit Arm they count as zero in this thread: they take a hundred cycles each. Returns the earlier state.
+// Denormal numbers count as zero in this thread: they take a hundred cycles each. Returns the earlier state.
 
 #if defined(__x86_64__)
 static unsigned denormals_off(void) {

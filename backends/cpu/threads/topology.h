@@ -21,7 +21,7 @@ typedef struct {
 // Level 1, 2 or 3.
 cpu_cache cpu_topology_cache(int level);
 
-// Of a core's L2 cache; a small default if unknown. The result is cached.
+// The size of a core's L2 cache; a small default if unknown. The result is cached.
 size_t cpu_topology_level2_bytes(void);
 
 // Cores of which the process may use at least one processor; at least 1.

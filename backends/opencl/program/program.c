@@ -263,7 +263,7 @@ static sm_status make_request(const opencl_device *device, const opencl_recipe *
     return SM_OK;
 }
 
-// From the cache, or from source.
+// Makes a program from the cache, or from source.
 static sm_status make_program(opencl_device *device, const opencl_recipe *r, const char *options, cl_program *program) {
     request q;
     const opencl_facts *f = &device->facts;

@@ -86,7 +86,7 @@ static void find_factors(const head *h, int64_t row_tile, int64_t key_tile, floa
     }
 }
 
-// On the diagonal: CPU_VECTOR rows from row i on see no key that comes after them.
+// Masks the diagonal: CPU_VECTOR rows from row i on see no key that comes after them.
 static void hide_future(float *scores, int64_t i) {
     for (int j = 1; j < CPU_VECTOR; j++) {
         float *x = scores + (i + j) * TILE + i;
@@ -338,7 +338,7 @@ static void pack_backward(const host_op *op, const head *h, const backward_scrat
     }
 }
 
-// From scores (in weights) and da = dy v^T (in ds), of CPU_VECTOR rows: the dropped weights, and ds = weight (da - D).
+// Turns scores (in weights) and da = dy v^T (in ds) of CPU_VECTOR rows into dropped weights and ds = weight (da - D).
 static void score_gradients(const head *h, const backward_scratch *s, int64_t i, int64_t n_keys) {
     float lse[CPU_VECTOR];
     float D[CPU_VECTOR];

@@ -622,7 +622,7 @@ static int64_t weights_at(division d, pairing at) {
 
 static int64_t scores_at(pairing at) { return (at.keys - at.first_keys) * CPU_BLOCK_SUMS; }
 
-// From scores and da of a block: weights and ds, as they are multiplied.
+// Turns scores and da of a block into weights and ds, in the format in which they are multiplied.
 static inline __attribute__((always_inline)) void score_gradients(const head *h, division d, const backward_scratch *s,
                                                                   pairing at, bool masked, cpu_fetching *f) {
     const backward_lanes rows[HALVES] = {find_backward_lanes(h, d, s, at.keys, at.rows * CPU_BLOCK),
