@@ -118,7 +118,7 @@ static const cli_flag flags[] = {
      .help = "architecture, in the size of -m; not given: gpt2"},
     {"Model", "model-size", 'm', CLI_TEXTS, "SIZE[,SIZE]", "small", MODELLED, AT(model.models),
      .help = "size of the model: tiny, small, medium, large, xl, 2.7B, or 124M, 355M, 774M, 1558M",
-     UNLIKE({WALKED | PROFILE | LOOP | ABLATE | TRAIN | INIT, .argument = "SIZE"}, {WALKED, .initial = "tiny"},
+     UNLIKE({ADVISE | WALKED | PROFILE | LOOP | ABLATE | TRAIN | INIT, .argument = "SIZE"}, {WALKED, .initial = "tiny"},
             {TRAIN, .initial = "auto",
              .help = "size of the model: auto, or tiny, small, medium, large, xl, 2.7B, or 124M, 355M, 774M, 1558M; "
                      "auto: vocabulary, model, batch and length that fit data and machine, where no flag gives them"},
@@ -172,7 +172,7 @@ static const cli_flag flags[] = {
     {"Work", "fit", 0, CLI_REAL, "SECONDS", "60", NOT_ADVISE(SWEPT), AT(work.fit_s), WITHIN(1, 86400),
      .help = "without -b (and --seq-len): take the largest batch (and length) that fits in memory and that all devices "
              "measure in so many seconds"},
-    {"Work", "pass-type", 0, CLI_CHOICES, LIST, "step", SWEPT, AT(work.passes), ONE_OF(passes),
+    {"Work", "pass-type", 0, CLI_CHOICES, NULL, "step", SWEPT, AT(work.passes), ONE_OF(passes),
      .help = "part of the step that is timed; separate: forward and backward, each timed by itself"},
     {"Work", "dropout", 0, CLI_REAL, "P", "0", STEPPED, AT(work.dropout), WITHIN(0, 0.999),
      .help = "dropout probability"},
