@@ -281,7 +281,7 @@ sm_status cli_train_show_step(cli_train_show *show, const sm_train_progress *pro
 
 sm_status cli_train_show_validation(cli_train_show *show, const sm_train_progress *p) {
     char best[64] = "", warning[SM_WATCH_TEXT_SIZE];
-    if (p->best_val_step != p->step) {
+    if (!isnan(p->best_val_loss) && p->best_val_step != p->step) {
         snprintf(best, sizeof(best), " | best %.6f at step %lld", p->best_val_loss, (long long)p->best_val_step);
     }
     add_point(&show->validation, (double)p->step, p->val_loss);

@@ -191,7 +191,7 @@ static sm_status validate(trainer *t) {
     int64_t n_tokens;
     SM_TRY(sm_validation_run(&t->validation, &p->val_loss, &n_tokens));
     SM_TRY(sm_train_log_validation(t->record.log, p->step, p->val_loss, n_tokens, sm_now_ns() - start_ns));
-    const bool is_best = !(p->val_loss >= p->best_val_loss);
+    const bool is_best = isfinite(p->val_loss) && !(p->val_loss >= p->best_val_loss);
     if (is_best) {
         p->best_val_loss = p->val_loss;
         p->best_val_step = p->step;

@@ -102,6 +102,10 @@ TEST(a_run_leaves_what_its_user_needs) {
                "has not ended; its last checkpoint, of step 20, is used");
     shell("rm -r $T/run/checkpoints/*");
     expect_run("generate --weights $T/run --prompt 'a b' --tokens 2", 1, NULL, "has no checkpoint yet");
+    expect_exit("train -m tiny --precision fp16 --lr 1e6 --schedule constant --warmup-steps 0 --val-data $T/some "
+                "--val-every 1 --keep-best --run $T/far",
+                1);
+    shell("test ! -e $T/far/best"); // a loss that is no number is not the lowest
 }
 
 TEST(a_model_is_evaluated) {
