@@ -199,6 +199,32 @@ sm_status sm_build_param_update(sm_plan *plan, const sm_param *param, sm_op_kind
     return sm_plan_add_op(plan, &op);
 }
 
+// Linear warm-up, then constant or falling.
+
+static const double pi = 3.14159265358979323846;
+static const double wsd_decay_fraction = 0.2; // of all steps
+
+SM_WORDS(sm_schedule_name, sm_schedule_kind, SM_SCHEDULE_LIST)
+
+double sm_schedule_lr(const sm_schedule *schedule, int64_t step) {
+    if (step <= schedule->warmup_steps) {
+        return schedule->lr * (double)step / (double)schedule->warmup_steps;
+    }
+    if (schedule->kind == SM_SCHEDULE_CONSTANT) {
+        return schedule->lr;
+    }
+    double lowest = schedule->lr * schedule->final_fraction;
+    if (step >= schedule->n_steps) {
+        return lowest;
+    }
+    const double n_steps = (double)schedule->n_steps;
+    const double warmup = (double)schedule->warmup_steps;
+    const double begin = schedule->kind == SM_SCHEDULE_WSD ? fmax(warmup, n_steps * (1 - wsd_decay_fraction)) : warmup;
+    const double done = fmax(0, ((double)step - begin) / (n_steps - begin));
+    const double left = schedule->kind == SM_SCHEDULE_COSINE ? 0.5 * (1 + cos(pi * done)) : 1 - done;
+    return lowest + (schedule->lr - lowest) * left;
+}
+
 // The table of optimizers.
 
 static const sm_optimizer *const optimizers[] = {
