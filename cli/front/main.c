@@ -25,7 +25,8 @@ static void on_signal(int number) {
 
 static int usage_error(const char *command) {
     cli_note("%s", sm_error_message());
-    cli_note("`stepmark %s%s--help` lists them", command, command[0] != '\0' ? " " : "");
+    cli_note(command[0] != '\0' ? "`stepmark %s --help` lists its flags" : "`stepmark %s--help` lists the subcommands",
+             command);
     return EXIT_USAGE;
 }
 
