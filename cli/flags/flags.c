@@ -88,9 +88,7 @@ static const cli_choice recomputes[] = {{"none", SM_RECOMPUTE_NONE},
                                             {NULL, 0}};
 
 static const cli_choice attentions[] = {{"naive", SM_ATTENTION_NAIVE}, {"flash", SM_ATTENTION_FLASH}, {NULL, 0}};
-
 static const cli_choice products[] = {{"own", 0}, {"openblas", 1}, {NULL, 0}};
-
 static const cli_choice paddings[] = {SM_PADDING_LIST(NEXT){NULL, 0}};
 
 static const cli_choice places[] = {{"in", 0}, {"out", 1}, {NULL, 0}};
@@ -105,6 +103,8 @@ static const cli_choice archs[] = {SM_MODEL_LIST(ARCH_WORD){NULL, 0}};
 static const cli_choice optimizers[] = {SM_OPTIMIZER_LIST(OPTIMIZER_WORD){NULL, 0}};
 
 #define LIST "[,...]" // after the words of a choice: several may be given
+#define SIZES_HELP \
+    "tiny, small, medium, large, xl, 2.7B; gpt2 also 124M, 355M, 774M, 1558M; qwen3 also 0.6B, 1.7B, 4B, 8B"
 #define PRECISION_HELP                                                                                              \
     "number format; bf16, fp16: data and the factors of products in 16 bits, the rest in fp32; tf32, tf32x3: fp32 " \
     "data, multiplied on matrix units; bf16x6: likewise on AMX, as exact as fp32; "                                 \
@@ -117,11 +117,11 @@ static const cli_flag flags[] = {
     {"Model", "arch", 0, CLI_CHOICE, NULL, NULL, MODELLED, AT(model.arch), ONE_OF(archs),
      .help = "architecture, in the size of -m; not given: gpt2"},
     {"Model", "model-size", 'm', CLI_TEXTS, "SIZE[,SIZE]", "small", MODELLED, AT(model.models),
-     .help = "size of the model: tiny, small, medium, large, xl, 2.7B, or 124M, 355M, 774M, 1558M",
+     .help = "size of the model: " SIZES_HELP,
      UNLIKE({ADVISE | WALKED | PROFILE | LOOP | ABLATE | TRAIN | INIT, .argument = "SIZE"}, {WALKED, .initial = "tiny"},
             {TRAIN, .initial = "auto",
-             .help = "size of the model: auto, or tiny, small, medium, large, xl, 2.7B, or 124M, 355M, 774M, 1558M; "
-                     "auto: vocabulary, model, batch and length that fit data and machine, where no flag gives them"},
+             .help = "size of the model: auto, or " SIZES_HELP "; auto: vocabulary, model, batch and length that fit "
+                     "data and machine, where no flag gives them"},
             {ESTIMATE, .initial = "small,medium,large,xl,2.7B"})},
 #define FIELD_SIZE(member, flag, argument, most, text) \
     {"Model", flag, 0, CLI_INT, argument, NULL, MODELLED, AT(model.member), WITHIN(1, most), .help = text},
