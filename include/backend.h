@@ -6,7 +6,6 @@
 #pragma once
 
 #include "own_kernel.h"
-#include "plan.h"
 
 typedef struct sm_backend sm_backend;
 

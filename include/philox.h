@@ -3,7 +3,6 @@
 // number of threads.
 #pragma once
 
-#include <stdint.h>
 #include <string.h>
 
 #include "fnv1a.h"

@@ -5,12 +5,10 @@
 #pragma once
 
 // The headers of C that nearly every file needs come with this one.
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "words.h"
 

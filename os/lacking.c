@@ -4,8 +4,6 @@
 #include "os/threads.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "clock.h"

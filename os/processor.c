@@ -4,8 +4,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/utsname.h>
 
 #include "os/os.h"

@@ -2,11 +2,7 @@
 // (cpu/execute.c).
 #pragma once
 
-#include "backend.h"
-#include "backends/host/memory.h"
-
 #include "backends/cpu/common/kernel.h"
-#include "backends/cpu/threads/topology.h"
 
 static inline bool cpu_has_avx2(void) {
 #if defined(__x86_64__)

@@ -1,9 +1,7 @@
 // execute.c: runs a range of a plan on the device's threads.
 //
 // An op is one or two pieces of work (threads/pool.h). Ops do not fork or join, and BLAS is called on one part.
-
 #include "backends/cpu/blas.h"
-#include "backends/cpu/cpu.h"
 
 enum { PAGE_BYTES = 4096 };
 

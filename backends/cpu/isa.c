@@ -1,7 +1,5 @@
 // isa.c: the instruction sets that there are kernels for, and which of them this
 // processor (and its operating system) supports.
-#include <pthread.h>
-
 #include "backends/cpu/cpu.h"
 #include "os/threads.h"
 

@@ -1,10 +1,6 @@
 // helper.h: helper processes for work in which threads would wait for one another.
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "os/child.h"
 
 // A queue between processes of records of one size: each process takes the next. A program that is started inherits an

@@ -5,7 +5,6 @@
 // huge page or more are aligned to one and ask for huge pages: a training step streams over
 // gigabytes, and with 4 KiB pages the TLB misses cost more than the arithmetic of AdamW.
 #include <omp.h>
-#include <time.h>
 
 #include "backends/host/memory.h"
 #include "clock.h"

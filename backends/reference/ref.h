@@ -11,7 +11,6 @@
 
 #include "backends/host/memory.h"
 #include "philox.h"
-#include "plan.h"
 
 #ifdef REF_F64
 typedef double real;

@@ -1,7 +1,6 @@
 // reference.h: the backend "reference" (reference.c), and its calls of the operations (ref.h).
 #pragma once
 
-#include "backend.h"
 #include "backends/host/memory.h"
 
 extern const sm_backend sm_backend_reference;

@@ -1,7 +1,5 @@
 #include "bench/compare/compare.h"
 
-#include <math.h>
-
 // Relative, by the format: for the first step as in src/verify/loss_check.c, for later ones as in bench/peers.
 static const double first_tolerance_fp32 = 1e-4;
 static const double later_tolerance_fp32 = 1e-3;

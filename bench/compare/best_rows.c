@@ -1,7 +1,5 @@
 #include "bench/compare/compare.h"
 
-#include <math.h>
-
 enum { GROUP_SIZE = 512 };
 
 #define COLUMN_LIST(X)                                                                            \

@@ -2,7 +2,6 @@
 #include "bench/compare/compare.h"
 
 #include <limits.h>
-#include <math.h>
 
 // From MIN_STRETCHED samples on, the medians of N_STRETCHES consecutive parts of a run replace its samples.
 enum { MIN_STRETCHED = 40, N_STRETCHES = 20, TEXT_SIZE = 512 };

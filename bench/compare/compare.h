@@ -20,11 +20,6 @@
 #include "bench/rows/identity.h"
 #include "bench/rows/read_rows.h"
 #include "bench/stats/stats.h"
-#include "bench/tables/record.h"
-#include "bench/tables/show.h"
-#include "status.h"
-
-#include <jansson.h>
 
 // Tokens/s of a row at its median step, with the 95% interval of that: the ends of the time's, exchanged; NaN: unknown.
 typedef struct {

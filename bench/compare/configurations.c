@@ -1,8 +1,6 @@
 // configurations.c: the search for the fastest, and what it gains. See compare.h.
 #include "bench/compare/compare.h"
 
-#include <math.h>
-
 // At most one in so many configurations runs: less than a fifth of a sweep. The budget has room for this many others,
 // in addition to the first round and the last.
 static const double one_run_in = 5.3;

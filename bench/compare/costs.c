@@ -1,7 +1,5 @@
 #include "bench/compare/compare.h"
 
-#include <math.h>
-
 sm_status sm_costs_add(sm_costs *costs, const char *text) {
     const char *equals = strrchr(text, '=');
     char *end = NULL;

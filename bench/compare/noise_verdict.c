@@ -1,7 +1,5 @@
 #include "bench/compare/compare.h"
 
-#include <math.h>
-
 // --- noise -----------------------------------------------------------------------------------------
 
 void sm_noise_describe(double noise_percent, double spread_percent, char *text, size_t size_bytes) {

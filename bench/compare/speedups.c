@@ -1,10 +1,6 @@
 // speedups.c: what is said after a run: which row is how much faster, and where attentions cross. See compare.h.
 #include "bench/compare/compare.h"
 
-#include "bench/rows/row.h"
-
-#include <math.h>
-
 enum { NAME_SIZE = 256, SENTENCE_SIZE = 1024, MOST_SENTENCES = 8 };
 
 typedef struct {

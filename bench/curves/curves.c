@@ -3,8 +3,6 @@
 #include "bench/curves/curves.h"
 
 #include "bench/pages/page.h"
-#include "bench/tables/json_values.h"
-#include "bench/tables/record.h"
 #include "bench/tables/show.h"
 #include "src/io/input_file.h"
 #include "src/io/json_text.h"

@@ -1,10 +1,7 @@
 // curves.h: trainings as curves: what their logs hold over steps, tokens and time, complete or still running.
 #pragma once
 
-#include <jansson.h>
-
 #include "bench/runs/runs.h"
-#include "bench/tables/table.h"
 
 typedef struct {
     char *name;  // the folder's; with its path if another has the same

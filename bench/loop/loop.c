@@ -1,10 +1,6 @@
 #include "bench/loop/loop.h"
 
-#include <math.h>
-
 #include "clock.h"
-#include "bench/stats/stats.h"
-#include "bench/tables/json_values.h"
 
 // MOST_PLAIN: of a training, which may have any number of steps. MOST_POINTS: of the memory over a step.
 enum { MOST_PLAIN = 1 << 16, MOST_POINTS = 200 };

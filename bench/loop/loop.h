@@ -9,12 +9,7 @@
 
 #include "bench/measure/harness.h"
 #include "bench/profile/profile.h"
-#include "bench/rows/row.h"
-#include "bench/tables/record.h"
 #include "src/train/train_step.h"
-
-#include <jansson.h>
-#include "plan.h"
 
 typedef struct {
     const sm_workload *workload; // checks the first steps; NULL if a training runs the steps

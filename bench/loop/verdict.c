@@ -1,10 +1,6 @@
 // verdict.c: what bounds a loop, and its phases as records. See loop.h.
 #include "bench/loop/loop.h"
 
-#include <math.h>
-
-#include "bench/compare/compare.h"
-
 static SM_WORDS(name_of, sm_loop_bound, SM_LOOP_BOUND_LIST)
 
     double sm_loop_without_ns(const sm_loop_division *d, sm_loop_bound bound) {

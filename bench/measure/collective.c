@@ -1,10 +1,7 @@
 #include "bench/measure/harness.h"
 
-#include <math.h>
-
 #include "shard.h"
 #include "src/plan/host_threads.h"
-#include "words.h"
 
 // Pieces of a large exchange: cards of several processes share less than 512 MiB in a piece (SM_EXCHANGED_BYTES), and
 // four exchanges under way land in one.

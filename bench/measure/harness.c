@@ -7,8 +7,6 @@
 #include "bench/sensors/sensors.h"
 #include "src/plan/host_threads.h"
 
-#include <math.h>
-
 enum { MAX_AUTO_WARMUP = 50, ROOM_OF_A_NUMBER = 24 };
 
 // The least time for the current step to end after the limit, before it counts as hung.

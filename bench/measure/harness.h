@@ -33,8 +33,6 @@
 
 #include "bench/measure/step.h"
 #include "bench/stats/stats.h"
-#include "bench/rows/row.h"
-#include "src/comm/comm.h"
 
 #include <signal.h>
 

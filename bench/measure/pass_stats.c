@@ -3,8 +3,6 @@
 
 #include "bench/compare/compare.h"
 
-#include <math.h>
-
 // --- pass types ----------------------------------------------------------------------------
 
 static const struct {

@@ -5,8 +5,6 @@
 #include "bench/measure/step.h"
 #include "src/verify/step_checks.h"
 
-#include <math.h>
-
 static void wait_for_share(int64_t begin_ns) {
     const double share = SM_TEST_SLOWDOWN;
     const int64_t end_ns = share > 0 ? sm_now_ns() + (int64_t)(share * (double)(sm_now_ns() - begin_ns)) : 0;

@@ -14,7 +14,6 @@
 #pragma once
 
 #include "bench/rows/row.h"
-#include "src/session/session.h"
 #include "src/verify/spot_check.h"
 
 // A build with -DSM_TEST_SLOWDOWN=0.03 waits 3% longer in every step, to test whether a comparison finds it (make

@@ -10,8 +10,6 @@
 // its content security policy refuses everything outside of it.
 #pragma once
 
-#include <jansson.h>
-
 #include "bench/tables/table.h"
 
 // `styles` and `scripts`: names of embedded files, ending with NULL; NULL: only the base's.

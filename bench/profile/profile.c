@@ -1,10 +1,6 @@
 // profile.c: the lines of a profile, and its verdict.
 #include "bench/profile/profile.h"
 
-#include "bench/tables/show.h"
-
-#include <math.h>
-
 SM_WORDS(sm_bound_name, sm_bound, SM_BOUND_LIST)
 
 // --- ops ----------------------------------------------------------------------------------

@@ -16,15 +16,8 @@
 // An op whose operands lie in a cache can be faster than memory allows: its share of the roofline is then over 1.
 #pragma once
 
-#include "backend.h"
-#include "plan.h"
-#include "status.h"
 #include "bench/compare/compare.h"
-#include "bench/tables/record.h"
-#include "bench/tables/json_values.h"
 #include "src/runs/background.h"
-
-#include <jansson.h>
 
 // The subject of a line of the profile. X(code, name)
 #define SM_PROFILE_BY_LIST(X)       \

@@ -1,14 +1,11 @@
 #include "bench/profile/profile.h"
 
 #include <fcntl.h>
-#include <math.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "clock.h"
 #include "bench/sensors/sensors.h"
 #include "os/memory.h"
-#include "os/threads.h"
 
 enum { N_PLACES = 1024, MAX_PROCESSORS = 1024, STAT_BYTES = 256 << 10 };
 

@@ -3,12 +3,6 @@
 
 #include "bench/loop/loop.h"
 #include "bench/pages/page.h"
-#include "bench/rows/identity.h"
-#include "bench/rows/row.h"
-#include "bench/tables/show.h"
-#include "src/models/model.h"
-
-#include <math.h>
 
 // The rows of a report: their names for readers, and whether they support a verdict.
 //

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "bench/compare/compare.h"
-#include "bench/rows/read_rows.h"
 
 // The sentence: which device is fastest at the work that most rows did, by how much and in what setting; and the reason
 // and the cost after it. Returns the place of the row that is the answer; -1: there is no verdict.

@@ -2,11 +2,7 @@
 // below, six bits a character. The characters are those that neither HTML, Markdown nor mail programs change.
 #include "bench/rows/read_rows.h"
 
-#include "bench/tables/json_values.h"
-#include "src/io/file_digest.h"
-
 #include <ctype.h>
-#include <math.h>
 #include <zlib.h>
 
 enum { MOST_JSON_BYTES = 1 << 17, LINE_CHARACTERS = 72, BITS = 6 };

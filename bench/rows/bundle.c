@@ -4,8 +4,6 @@
 
 #include "embedded.h"
 #include "bench/rows/machine.h"
-#include "bench/tables/json_values.h"
-#include "src/io/file_digest.h"
 #include "src/io/input_file.h"
 
 enum { HEADER_SIZE = 128, VERSION = 1 };

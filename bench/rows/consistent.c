@@ -3,7 +3,6 @@
 
 #include "bench/stats/stats.h"
 
-#include <math.h>
 #include <stdarg.h>
 #include <time.h>
 

@@ -3,8 +3,6 @@
 #include "bench/rows/read_rows.h"
 #include "fnv1a.h"
 
-#include <math.h>
-
 SM_WORDS(sm_identity_name, sm_identity, SM_IDENTITY_LIST)
 
 bool sm_factor_parse(const char *name, sm_identity *factor) {

@@ -1,9 +1,7 @@
 // machine.c: facts of the machine, from hwloc, /proc, /sys and the C library.
 #include "bench/rows/machine.h"
 
-#include "bench/tables/json_values.h"
 #include "bench/tables/show.h"
-#include "own_kernel.h"
 #include "os/os.h"
 #include "os/processor.h"
 

@@ -6,8 +6,6 @@
 #include "bench/stats/stats.h"
 #include "src/io/input_file.h"
 
-#include <math.h>
-
 // MOST_WASTED: limit on parsing the text in vain, in all; after it the damaged part is skipped whole.
 enum { WARNING_SIZE = 400, WARNINGS_OF_A_KIND = 20, MOST_WASTED = 2 };
 

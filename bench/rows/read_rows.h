@@ -16,9 +16,7 @@
 
 #include "bench/rows/row.h"
 #include "bench/tables/show.h"
-#include "status.h"
 
-#include <jansson.h>
 #include <signal.h>
 
 typedef struct {

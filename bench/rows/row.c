@@ -1,9 +1,7 @@
 // row.c: filling a result row. Its fields are described in row_fields.h.
-
 #include "bench/rows/machine.h"
 #include "bench/rows/read_rows.h"
 
-#include <math.h>
 #include <time.h>
 
 // Removes a figure, or an array of them, from a row.

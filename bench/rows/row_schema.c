@@ -2,8 +2,6 @@
 #include "bench/rows/identity.h"
 #include "bench/rows/read_rows.h"
 
-#include <math.h>
-
 // "cpu avx512"
 static void show_device(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
     const char *device = sm_rows_text(record, column->name);

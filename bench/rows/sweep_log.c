@@ -1,14 +1,12 @@
 #include "bench/rows/read_rows.h"
 
 #include "os/os.h"
-#include "os/files.h"
 #include "src/io/atomic_file.h"
 #include "src/io/input_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 struct sm_sweep_log {

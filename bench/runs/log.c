@@ -1,7 +1,6 @@
 // log.c: reads and checks one line at a time.
 #include "bench/runs/runs.h"
 
-#include "bench/tables/json_values.h"
 #include "bench/tables/show.h"
 #include "src/io/input_file.h"
 

@@ -3,7 +3,6 @@
 
 #include "bench/rows/machine.h"
 #include "bench/stats/stats.h"
-#include "bench/tables/json_values.h"
 #include "bench/tables/show.h"
 #include "src/io/json_text.h"
 #include "src/runs/run_folder.h"

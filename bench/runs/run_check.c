@@ -2,13 +2,11 @@
 #include "bench/runs/runs.h"
 
 #include "bench/rows/read_rows.h"
-#include "bench/tables/show.h"
 #include "src/io/input_file.h"
 #include "src/io/json_text.h"
 #include "src/runs/run_folder.h"
 
 #include <limits.h>
-#include <math.h>
 #include <sys/stat.h>
 
 enum { NAME_SIZE = 160, VALUE_SIZE = 120 };

@@ -9,11 +9,8 @@
 #pragma once
 
 #include "bench/tables/record.h"
-#include "status.h"
 #include "backend.h"
 #include "src/io/file_digest.h"
-
-#include <jansson.h>
 
 typedef struct {
     const char *path; // owned by the caller

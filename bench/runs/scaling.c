@@ -3,10 +3,6 @@
 
 #include "bench/compare/compare.h"
 #include "bench/pages/page.h"
-#include "bench/rows/read_rows.h"
-#include "bench/tables/show.h"
-
-#include <math.h>
 
 static const double normal_95 = 1.959964;
 static const double worst_trusted = 0.1; // deviation of the model from a run

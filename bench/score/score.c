@@ -1,11 +1,6 @@
 #include "bench/score/score.h"
 
 #include "bench/compare/compare.h"
-#include "bench/rows/identity.h"
-#include "bench/rows/read_rows.h"
-#include "bench/tables/show.h"
-
-#include <math.h>
 
 // --- the work ----------------------------------------------------------------------------------------
 

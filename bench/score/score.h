@@ -8,8 +8,6 @@
 
 #include "bench/tables/table.h"
 
-#include <jansson.h>
-
 #define SM_SCORE_NAME "stepmark-124M-v1"
 
 enum { SM_SCORE_SEQ_LEN = 1024, SM_SCORE_N_LOSSES = 5, SM_SCORE_TEXT_SIZE = 512 };

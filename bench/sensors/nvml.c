@@ -4,8 +4,6 @@
 #include "bench/tables/show.h"
 #include "os/library.h"
 
-#include <math.h>
-
 enum { NVML_SUCCESS = 0, NVML_TEMPERATURE_GPU = 0, NVML_CLOCK_SM = 1, NAME_SIZE = 128 };
 
 typedef void *nvml_device;

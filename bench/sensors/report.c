@@ -1,7 +1,6 @@
 // report.c: from two readings to a row's fields and warnings.
 #include "bench/sensors/sensors.h"
 
-#include <math.h>
 #include <unistd.h>
 
 #include "bench/tables/show.h"

@@ -3,13 +3,11 @@
 #include "os/files.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdarg.h>
 #include <sys/resource.h>
 
 #include "clock.h"
 #include "os/os.h"
-#include "own_kernel.h"
 
 enum { MAX_CPUS_READ = 64, LINE_SIZE = 512 };
 

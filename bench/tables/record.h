@@ -14,7 +14,6 @@
 // it; the close makes an interrupted json array whole.
 #pragma once
 
-#include "status.h"
 #include "bench/tables/table.h"
 
 // X(code, name)

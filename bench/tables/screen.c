@@ -3,7 +3,6 @@
 
 #include "bench/tables/layout.h"
 
-#include <errno.h>
 #include <unistd.h>
 
 #include "os/os.h"

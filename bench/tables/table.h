@@ -1,7 +1,6 @@
 // table.h: a table is a list of columns: their names, types, meanings and display.
 #pragma once
 
-#include "status.h"
 #include "bench/tables/json_values.h"
 
 // A column's type, and the member of a struct that holds it.

@@ -1,7 +1,6 @@
 #include "cli/flags/options.h"
 
 #include <float.h>
-#include <math.h>
 
 sm_status cli_model_config(const cli_options *options, const char *size_name, sm_model_config *config) {
     const sm_model *model = sm_model_at(options->model.arch > 0 ? options->model.arch - 1 : 0);

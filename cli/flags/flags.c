@@ -1,15 +1,10 @@
 // flags.c: the table of flags. Subcommands' differences are in the row, too (UNLIKE); a name with two meanings has two.
 #include "cli/flags/flag.h"
 
-#include "own_kernel.h"
 #include "bench/measure/harness.h"
 #include "bench/profile/profile.h"
-#include "bench/tables/show.h"
-#include "src/comm/comm.h"
-#include "src/documents/documents.h"
 #include "src/rewrites/rewrite.h"
 #include "src/runs/run_folder.h"
-#include "src/session/session.h"
 #include "src/train/loader.h"
 
 #define AT(field)            .target = offsetof(cli_options, field)

@@ -1,7 +1,5 @@
 // options.c: reads a command line. Its flags, like their defaults, come from the table of flags (flags/flags.c).
-
 #include <errno.h>
-#include <math.h>
 #include <unistd.h>
 
 #include "bench/measure/harness.h"

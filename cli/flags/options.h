@@ -4,9 +4,7 @@
 
 #include "backend.h"
 #include "cli/flags/commands.h"
-#include "src/models/fields.h"
 #include "src/models/model.h"
-#include "src/optim/optimizer.h"
 #include "src/io/pattern.h"
 
 // Values of a comma list; none if the flag was not given.

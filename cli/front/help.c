@@ -4,7 +4,6 @@
 #include "bench/rows/machine.h"
 #include "bench/rows/read_rows.h"
 #include "bench/tables/screen.h"
-#include "bench/tables/show.h"
 #include "cli/front/front.h"
 #include "cli/output/output.h"
 

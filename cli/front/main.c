@@ -1,16 +1,13 @@
 // main.c: the program stepmark: finds the subcommand, prints its error, sets the exit code.
 #include <errno.h>
 #include <libgen.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "bench/tables/screen.h"
 #include "cli/front/front.h"
-#include "cli/setup/setup.h"
 #include "cli/sweep/sweep.h"
 #include "learn/own_kernels/kernel_library.h"
 #include "os/files.h"
-#include "os/threads.h"
 
 enum { EXIT_OK, EXIT_ERROR, EXIT_USAGE, EXIT_REGRESSION, EXIT_INTERRUPTED = 130, EXIT_TERMINATED = 143 };
 

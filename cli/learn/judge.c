@@ -3,17 +3,11 @@
 
 #include <errno.h>
 #include <libgen.h>
-#include <math.h>
-#include <sys/stat.h>
 
 #include "bench/pages/page.h"
-#include "bench/stats/stats.h"
 #include "bench/tables/screen.h"
-#include "bench/tables/show.h"
-#include "words.h"
 #include "learn/own_kernels/kernel_library.h"
 #include "os/files.h"
-#include "os/os.h"
 #include "src/io/shell_word.h"
 
 enum { MAX_PRINTED_LINES = 20, MOST_FILES = 4096 };

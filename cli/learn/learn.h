@@ -2,10 +2,8 @@
 #pragma once
 
 #include "cli/measure/measure.h"
-#include "cli/setup/setup.h"
 #include "learn/exercise/exercise.h"
 #include "learn/live/live.h"
-#include "src/rewrites/rewrite.h"
 
 // The events of a walk, in this order: begin; then `op` for each op or `skip` for a run of omitted ops; finally `end`.
 // A writer turns them into text, or JSON and records (learn/walk_write.c), all with the same numbers.

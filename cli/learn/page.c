@@ -1,19 +1,14 @@
 // page.c: a training step as a page: `walk --full`, the plan of the other mode, the kinds of ops, and the step's times.
-#include <math.h>
 #include <unistd.h>
 
 #include "embedded.h"
-#include "words.h"
 #include "bench/rows/machine.h"
-#include "bench/tables/show.h"
 #include "cli/learn/learn.h"
 #include "learn/own_kernels/kernel_library.h"
 #include "learn/page/step_page.h"
-#include "os/os.h"
 #include "src/io/input_file.h"
 #include "src/io/shell_word.h"
 #include "src/plan/own_members.h"
-#include "src/processes/process.h"
 
 // The page must stay below 11 MB: values take 5.4 bytes each, and the rest of a small model less than 1 MB.
 static const double MOST_VALUES = 1700e3;

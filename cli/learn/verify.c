@@ -1,7 +1,5 @@
 // verify.c: compares every op, then the whole step, with the reference. Markdown has one line for all cases of a kind
 // of op; the other formats have a record for each comparison.
-#include <math.h>
-
 #include "bench/tables/show.h"
 #include "cli/setup/setup.h"
 #include "src/verify/verify.h"

@@ -1,10 +1,8 @@
 // walk.c: shows the step op by op. This file chooses the plan's ops, runs them on the reference backend if values are
 // requested, and passes them to a writer (learn/learn.h).
 #include <ctype.h>
-#include <math.h>
 
 #include "philox.h"
-#include "bench/tables/show.h"
 #include "cli/learn/learn.h"
 #include "learn/page/step_page.h"
 

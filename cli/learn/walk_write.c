@@ -1,9 +1,7 @@
 // walk_write.c: a walk as text, whose facts come from the table of op kinds and the plan; and as JSON
 // (docs/walk.schema.json describes it) or records of ops.
 #include <inttypes.h>
-#include <math.h>
 
-#include "bench/tables/show.h"
 #include "cli/learn/learn.h"
 
 enum { TEXT_SIZE = 160, NO_OP_BEFORE = -2 };

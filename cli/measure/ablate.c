@@ -1,12 +1,8 @@
 // ablate.c: the gain of each rewrite: mode fused with and without it, in turn.
-#include <math.h>
-#include <pthread.h>
 #include <unistd.h>
 
 #include "clock.h"
-#include "bench/tables/show.h"
 #include "cli/measure/measure.h"
-#include "os/threads.h"
 
 static const sm_column columns[] = {
     SM_COLUMN_OF_MODEL,

@@ -1,9 +1,6 @@
 // devices.c: the subcommand `devices`: lists the devices, with a reason for those that cannot; --peaks measures ceilings.
-#include <math.h>
-
 #include "bench/tables/show.h"
 #include "cli/setup/setup.h"
-#include "os/os.h"
 
 // In sm_device_info 0 means unknown or none.
 static int64_t known(size_t value) { return value > 0 ? (int64_t)value : SM_ABSENT; }

@@ -1,7 +1,6 @@
 // estimate.c: the cost of a step, without running it. FLOPs and bytes come from the plan's ops, memory from the
 // planner, so estimate and execution cannot differ.
 #include "bench/rows/machine.h"
-#include "bench/tables/show.h"
 #include "cli/measure/measure.h"
 
 typedef struct {

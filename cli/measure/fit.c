@@ -1,8 +1,6 @@
 // fit.c: chooses B and T by the planner's memory and a roofline's time.
 #include "cli/measure/measure.h"
 
-#include "bench/tables/show.h"
-
 // Largest first; each has about half the work of the one before.
 static const struct {
     int64_t B, T;

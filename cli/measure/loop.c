@@ -1,8 +1,5 @@
 // loop.c: `stepmark loop`: measures a training loop, its phases, and its bottleneck.
-#include <math.h>
-
 #include "bench/rows/machine.h"
-#include "bench/tables/show.h"
 #include "cli/measure/measure.h"
 #include "cli/rows/rows.h"
 

@@ -2,14 +2,11 @@
 #include "cli/measure/measure.h"
 
 #include <errno.h>
-#include <math.h>
 
 #include "clock.h"
-#include "bench/compare/compare.h"
 #include "bench/rows/machine.h"
 #include "bench/pages/page.h"
 #include "bench/score/score.h"
-#include "os/os.h"
 #include "os/processor.h"
 #include "src/weights/weights.h"
 

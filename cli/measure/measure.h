@@ -2,8 +2,6 @@
 #pragma once
 
 #include "bench/loop/loop.h"
-#include "bench/measure/harness.h"
-#include "bench/profile/profile.h"
 #include "cli/setup/setup.h"
 #include "src/train/train_log.h"
 

@@ -1,6 +1,5 @@
 // profile.c: where the step's time goes: measures a row as `run` does, and joins its op times with the plan.
 #include "bench/rows/machine.h"
-#include "bench/tables/show.h"
 #include "cli/measure/measure.h"
 
 static const double unaccounted_limit = 0.01; // of the wall clock

@@ -2,10 +2,7 @@
 
 #include "clock.h"
 #include "bench/rows/read_rows.h"
-#include "bench/rows/row.h"
 #include "bench/tables/screen.h"
-#include "bench/tables/show.h"
-#include "cli/flags/options.h"
 #include "cli/output/output.h"
 #include "src/io/atomic_file.h"
 

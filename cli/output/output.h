@@ -1,10 +1,8 @@
 // output.h: notes and a live line on stderr; results in files: rows, pages, traces.
 #pragma once
 
-#include <jansson.h>
 #include <signal.h>
 
-#include "status.h"
 #include "bench/tables/record.h"
 
 // Counts SIGINT and SIGTERM. Long work checks it between steps, keeps its results and returns SM_ERR_INTERRUPTED. A

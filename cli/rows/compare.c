@@ -1,12 +1,9 @@
 // compare.c: compares two sets of rows; and saves rows under a name, to compare with later.
 #include <limits.h>
-#include <math.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "clock.h"
 #include "philox.h"
-#include "bench/tables/show.h"
 #include "cli/output/output.h"
 #include "cli/rows/rows.h"
 #include "os/os.h"

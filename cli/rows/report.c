@@ -2,22 +2,17 @@
 // best rows, rank machines, bundle rows for others, check trainings and show how they scale.
 #include <errno.h>
 #include <limits.h>
-#include <sys/stat.h>
 #include <time.h>
 
 #include "bench/curves/curves.h"
 #include "bench/pages/page.h"
 #include "bench/report/report.h"
 #include "bench/rows/machine.h"
-#include "bench/rows/row.h"
-#include "bench/runs/runs.h"
 #include "bench/runs/scaling.h"
 #include "bench/score/score.h"
 #include "bench/tables/screen.h"
-#include "bench/tables/show.h"
 #include "cli/output/output.h"
 #include "cli/rows/rows.h"
-#include "os/files.h"
 #include "src/io/atomic_file.h"
 #include "src/io/shell_word.h"
 

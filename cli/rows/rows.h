@@ -1,11 +1,7 @@
 // rows.h: shared by the subcommands that compare rows.
 #pragma once
 
-#include <jansson.h>
-
-#include "status.h"
 #include "bench/compare/compare.h"
-#include "bench/rows/read_rows.h"
 #include "cli/flags/options.h"
 
 // Result files saved under a name, for later comparisons: NAME.jsonl in $XDG_DATA_HOME/stepmark/baselines

@@ -6,7 +6,6 @@
 #include "learn/own_kernels/kernel_library.h"
 #include "os/confinement.h"
 #include "os/library.h"
-#include "os/os.h"
 #include "src/plan/own_process.h"
 
 enum { ENTRY_SIZE = PATH_MAX + CLI_TEXT_SIZE }; // of OP=FILE

@@ -1,10 +1,8 @@
 #include "cli/setup/setup.h"
 
 #include <stdarg.h>
-#include <time.h>
 
 #include "bench/rows/machine.h"
-#include "os/os.h"
 #include "src/weights/weights.h"
 
 static const struct {

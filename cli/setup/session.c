@@ -2,7 +2,6 @@
 #include "cli/setup/setup.h"
 
 #include "os/memory.h"
-#include "os/os.h"
 #include "src/weights/weights.h"
 
 enum { CLI_MAX_BACKENDS = 16 };

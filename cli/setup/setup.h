@@ -4,17 +4,11 @@
 #include <limits.h>
 
 #include "bench/measure/harness.h"
-#include "bench/rows/row.h"
 #include "cli/flags/options.h"
 #include "cli/output/output.h"
-#include "src/comm/comm.h"
 #include "src/data/data_files.h"
-#include "src/data/tokens.h"
-#include "src/documents/documents.h"
-#include "src/io/file_digest.h"
 #include "src/processes/process.h"
 #include "src/rewrites/rewrite.h"
-#include "src/session/session.h"
 #include "src/tokenizer/tokenizer.h"
 #include "src/train/trainer.h"
 #include "src/verify/op_cases.h"

@@ -5,8 +5,6 @@
 #include "src/runs/checkpoint.h"
 #include "src/text/tokenize.h"
 #include "src/tokenizer/encoder.h"
-#include "src/weights/model_folder.h"
-#include "src/weights/weights.h"
 
 sm_padding cli_padding(const cli_options *options) {
     return options->work.documents == NULL ? SM_PADDING_NONE

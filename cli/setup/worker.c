@@ -1,7 +1,6 @@
 #include "cli/setup/setup.h"
 
 #include "clock.h"
-#include "os/os.h"
 
 void cli_stage(const char *what, const sm_row *row) {
     (void)sm_worker_send(json_pack("{s:s, s:o*}", "stage", what, "draft",

@@ -1,8 +1,6 @@
 // workload.c: the batches and checks of a measurement.
 #include "cli/setup/setup.h"
 
-#include <math.h>
-
 enum { MAX_BATCHES = 16 };
 
 // Inputs, targets and starts.

@@ -1,9 +1,6 @@
 // advise.c: the subcommand `advise`: runs what the search requests (bench/compare/compare.h), each configuration in its
 // own process as in a sweep, and reports the measurements.
-#include <math.h>
-
 #include "clock.h"
-#include "bench/tables/show.h"
 #include "cli/flags/flag.h"
 #include "cli/sweep/sweep.h"
 #include "src/io/shell_word.h"

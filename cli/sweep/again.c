@@ -1,6 +1,5 @@
 // again.c: runs a row of a result file again with its own flags, and compares the result.
 #include "bench/score/score.h"
-#include "bench/tables/show.h"
 #include "cli/flags/flag.h"
 #include "cli/rows/rows.h"
 #include "cli/sweep/sweep.h"

@@ -3,7 +3,6 @@
 #include "clock.h"
 #include "bench/rows/machine.h"
 #include "bench/score/score.h"
-#include "bench/tables/show.h"
 #include "os/memory.h"
 
 // Memory of libraries and drivers, not counted in the user's limit (some spin or crash without it).

@@ -1,10 +1,8 @@
 // score.c: the subcommand `score`: measures the frozen work of docs/score.md on every device; or prints the last one.
-#include <math.h>
 #include <unistd.h>
 
 #include "clock.h"
 #include "bench/score/score.h"
-#include "bench/tables/show.h"
 #include "cli/flags/flag.h"
 #include "cli/sweep/sweep.h"
 

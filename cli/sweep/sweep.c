@@ -1,13 +1,9 @@
 // sweep.c: the rows of a running sweep; and the subcommand `run`: measures every configuration in turn, keeps each row
 // at once, and prints them: as they come where they run in the order asked for, else in that order at the end.
 #include <errno.h>
-#include <math.h>
-#include <signal.h>
-#include <time.h>
 
 #include "clock.h"
 #include "bench/rows/machine.h"
-#include "bench/tables/show.h"
 #include "cli/flags/flag.h"
 #include "cli/rows/rows.h"
 #include "cli/sweep/sweep.h"

@@ -1,8 +1,6 @@
 // sweep.h: sweeps: configurations that become rows, and those that `advise` chooses.
 #pragma once
 
-#include "bench/compare/compare.h"
-#include "bench/rows/read_rows.h"
 #include "cli/measure/measure.h"
 
 // --- a configuration -----------------------------------------------------------------------------

@@ -1,9 +1,6 @@
 // tables.c: the files of a course's preset, next to its rows: the page of `report`, and its tables in one LaTeX file.
-#include <limits.h>
-
 #include "bench/report/report.h"
 #include "cli/flags/flag.h"
-#include "cli/output/output.h"
 #include "cli/sweep/sweep.h"
 
 // A table: of rows that meet all conditions, FIELD=TEXT|TEXT; an empty text is a row without it, * one with any.

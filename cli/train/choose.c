@@ -1,7 +1,6 @@
 // choose.c: `train -m auto`: chooses what the command line leaves open. From a text it learns a vocabulary and takes a
 // part for validation; then it chooses a model, a batch and a length that fit the data and the machine. The choices
 // join the command line that run.json keeps, so that a resumed run has the same.
-#include <math.h>
 #include <stdarg.h>
 #include <unistd.h>
 
@@ -9,7 +8,6 @@
 #include "cli/train/train.h"
 #include "src/io/json_text.h"
 #include "src/plan/host_threads.h"
-#include "src/runs/run_folder.h"
 #include "src/text/tokenize.h"
 #include "src/tokenizer/bpe_train.h"
 

@@ -1,13 +1,8 @@
 // eval.c: what a model knows of a text: its loss, perplexity and bits per byte; and the questions of a JSONL file in
 // HellaSwag's form, {"ctx": ..., "endings": [...], "label": N}, answered by the most probable ending.
-#include <math.h>
-
-#include "words.h"
-#include "bench/tables/json_values.h"
 #include "bench/tables/show.h"
 #include "cli/setup/setup.h"
 #include "src/io/atomic_file.h"
-#include "src/rewrites/rewrite.h"
 #include "src/text/questions.h"
 #include "src/tokenizer/encoder.h"
 #include "src/tokenizer/text_source.h"

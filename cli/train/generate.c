@@ -4,7 +4,6 @@
 #include <errno.h>
 
 #include "clock.h"
-#include "bench/tables/json_values.h"
 #include "src/weights/weights.h"
 
 enum { SAMPLE_TOKENS = 64 };

@@ -1,12 +1,10 @@
 // tokenize.c: converts text files to files of token ids.
 #include "clock.h"
-#include "bench/tables/show.h"
 #include "cli/train/train.h"
 #include "src/plan/host_threads.h"
 #include "src/text/tokenize.h"
 #include "src/tokenizer/bpe_train.h"
 #include "src/tokenizer/encoder.h"
-#include "src/tokenizer/text_source.h"
 
 int cli_token_threads(const cli_options *options) {
     return options->device.threads.n > 0 ? (int)options->device.threads.values[0] : sm_host_threads();

@@ -1,20 +1,13 @@
 // train.c: trains on a data file: from flags to the trainer's settings, and its display.
 #include "cli/train/train.h"
 
-#include <math.h>
 #include <unistd.h>
 
 #include "clock.h"
-#include "words.h"
-#include "os/os.h"
 #include "bench/rows/machine.h"
-#include "bench/runs/runs.h"
-#include "bench/tables/json_values.h"
 #include "bench/tables/screen.h"
-#include "bench/tables/show.h"
 #include "src/io/atomic_file.h"
 #include "src/io/shell_word.h"
-#include "src/runs/run_folder.h"
 #include "src/weights/weights.h"
 
 enum { DEFAULT_STEPS = 10 };

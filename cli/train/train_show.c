@@ -10,11 +10,9 @@
 #include "cli/train/train.h"
 
 #include <errno.h>
-#include <math.h>
 
 #include "clock.h"
 #include "bench/tables/screen.h"
-#include "bench/tables/show.h"
 #include "src/io/shell_word.h"
 
 enum {

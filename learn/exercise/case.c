@@ -1,8 +1,6 @@
 // case.c: builds a case, runs it on the reference, and places each operand between guard pages.
 #include "learn/exercise/judge.h"
 
-#include <math.h>
-
 #include "os/memory.h"
 #include "src/verify/verify.h"
 

@@ -2,13 +2,10 @@
 // raises SIGSYS, whose handler records it. Results return through memory that both processes share.
 #include "learn/exercise/judge.h"
 
-#include <limits.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include "os/confinement.h"
 #include "os/memory.h"
-#include "os/os.h"
 #include "src/processes/process.h"
 
 enum {

@@ -8,7 +8,6 @@
 #include <signal.h>
 
 #include "backend.h"
-#include "own_kernel.h"
 
 enum { SM_EXERCISE_HINTS = 3 };
 

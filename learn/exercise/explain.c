@@ -1,11 +1,8 @@
 // explain.c: compares output by output and case by case, and searches for a known mistake with the same results.
 #include "learn/exercise/judge.h"
 
-#include <math.h>
-#include <signal.h>
 #include <unistd.h>
 
-#include "bench/tables/show.h"
 #include "os/confinement.h"
 #include "src/processes/process.h"
 

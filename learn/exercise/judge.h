@@ -1,7 +1,6 @@
 // judge.h: how a student's kernel is judged: on cases, in a process of its own, by its results and its times.
 #pragma once
 
-#include "backend.h"
 #include "bench/profile/profile.h"
 #include "learn/exercise/exercise.h"
 #include "learn/own_kernels/kernel_library.h"

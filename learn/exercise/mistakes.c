@@ -5,7 +5,6 @@
 #include <errno.h>
 
 #include "embedded.h"
-#include "own_kernel.h"
 
 // --- the right kernels -----------------------------------------------------------------------------
 

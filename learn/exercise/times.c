@@ -1,11 +1,7 @@
 // times.c: turns, and the calls of one.
 #include "learn/exercise/judge.h"
 
-#include <math.h>
-
 #include "clock.h"
-#include "bench/stats/stats.h"
-#include "os/os.h"
 #include "src/plan/own_process.h"
 #include "src/processes/process.h"
 

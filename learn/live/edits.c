@@ -1,8 +1,6 @@
 // edits.c: numbers of a live step that are held at other values.
 #include "learn/live/live.h"
 
-#include <math.h>
-
 enum { MOST_EDITS = 64 };
 
 struct sm_live_edit {

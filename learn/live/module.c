@@ -4,8 +4,6 @@
 #include "src/io/pattern.h"
 #include "src/tokenizer/encoder.h"
 
-#include <math.h>
-
 #define EXPORT(name) __attribute__((export_name(#name))) name
 
 static sm_live *live;

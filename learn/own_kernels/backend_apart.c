@@ -6,7 +6,6 @@
 #include "clock.h"
 #include "learn/own_kernels/backend_call.h"
 #include "os/library.h"
-#include "os/os.h"
 #include "src/optim/optimizer.h"
 #include "src/processes/process.h"
 

@@ -2,10 +2,6 @@
 #include "learn/own_kernels/kernel_library.h"
 
 #include <libgen.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 
 #include "os/confinement.h"
 #include "os/files.h"

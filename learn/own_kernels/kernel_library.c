@@ -5,7 +5,6 @@
 #include <libgen.h>
 #include <unistd.h>
 
-#include "words.h"
 #include "os/library.h"
 #include "os/os.h"
 #include "os/confinement.h"

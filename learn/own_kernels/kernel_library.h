@@ -6,7 +6,6 @@
 #include <signal.h>
 
 #include "backend_library.h"
-#include "own_kernel.h"
 
 // Makes an empty folder, stepmark-WHAT-XXXXXX, in $TMPDIR or /tmp; `folder` is "" after a failure.
 sm_status sm_kernel_folder_make(const char *what, char folder[PATH_MAX]);

@@ -2,9 +2,7 @@
 // their code. Of a backend from a library it does what the judge asks for (backend_call.h).
 #include "learn/own_kernels/kernel_library.h"
 
-#include <limits.h>
 #include <pthread.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "learn/own_kernels/backend_call.h"

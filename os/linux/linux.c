@@ -6,7 +6,6 @@
 #include <linux/futex.h>
 #include <poll.h>
 #include <sched.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>

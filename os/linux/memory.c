@@ -1,7 +1,4 @@
 // memory.c: the machine's memory, by /proc/meminfo, and what control groups (cgroups) leave of it to this process.
-#include <stdio.h>
-#include <string.h>
-
 #include "os/os.h"
 #include "status.h"
 

@@ -5,8 +5,6 @@
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 #include <pthread.h>
 #include <stdarg.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdlib.h>
 
 #include "os/macos/omp.h"

@@ -2,7 +2,6 @@
 // function is; functions that this program never calls are left out.
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 #include <omp.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

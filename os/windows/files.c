@@ -2,7 +2,6 @@
 // remove them meanwhile, as everywhere else.
 #include <windows.h>
 
-#include <sys/stat.h>
 #include <winioctl.h>
 
 #include "os/files.h"

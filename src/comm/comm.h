@@ -6,7 +6,6 @@
 #pragma once
 
 #include "status.h"
-#include "words.h"
 
 typedef struct sm_comm sm_comm;
 

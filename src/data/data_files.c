@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "fnv1a.h"

@@ -6,8 +6,6 @@
 
 #include "src/data/data_format.h"
 
-#include "status.h"
-
 typedef struct sm_jsonl sm_jsonl;
 
 typedef struct {

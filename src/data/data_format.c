@@ -1,8 +1,6 @@
 // data_format.c: beginnings that are known, then what only a look at more bytes shows.
 #include "src/data/data_format.h"
 
-#include <jansson.h>
-
 #include "src/io/input_file.h"
 #include "src/io/json_text.h"
 

@@ -11,7 +11,6 @@
 #pragma once
 
 #include "status.h"
-#include "words.h"
 
 #define SM_END_OF_TEXT "<|endoftext|>" // the separator of documents, if the vocabulary has it
 

@@ -2,7 +2,6 @@
 #include "src/data/data_files.h"
 
 #include <errno.h>
-#include <jansson.h>
 
 #include "src/io/input_file.h"
 #include "src/io/json_text.h"

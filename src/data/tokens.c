@@ -1,6 +1,4 @@
 // tokens.c: finds the ids' place in each file and checks them all once, and each batch again: files may have changed.
-#include <unistd.h>
-
 #include "clock.h"
 #include "embedded.h"
 #include "src/data/data_files.h"

@@ -6,7 +6,6 @@
 #pragma once
 
 #include "src/data/data_format.h"
-#include "status.h"
 
 typedef struct sm_tokens sm_tokens;
 

@@ -6,7 +6,6 @@
 // without a separator has one position fewer than tokens.
 #pragma once
 
-#include "words.h"
 #include "src/data/tokens.h"
 
 typedef struct {

@@ -5,11 +5,9 @@
 #include <limits.h>
 #include <stdarg.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "src/io/atomic_file.h"
-#include "os/files.h"
 #include "os/os.h"
 
 enum { MAX_ATTEMPTS = 100 };

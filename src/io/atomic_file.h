@@ -8,7 +8,6 @@
 #include <sys/types.h>
 
 #include "os/files.h"
-#include "status.h"
 #include "src/io/file_digest.h"
 
 typedef struct sm_atomic_file sm_atomic_file;

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <unistd.h>
 
 #include "src/io/atomic_file.h"
 #include "src/io/input_file.h"

@@ -1,7 +1,6 @@
 // safetensors.c: jansson parses the header, and everything in it is then checked. pread reads data in pieces, which
 // become f32: a file that is larger than memory, or that shrinks meanwhile, is an error and not a crash.
 #include <limits.h>
-#include <unistd.h>
 
 #include "f16.h"
 #include "src/io/atomic_file.h"

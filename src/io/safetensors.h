@@ -9,8 +9,6 @@
 // that its shape and dtype need, and the tensors cover the data without overlap or gap.
 #pragma once
 
-#include "status.h"
-#include "words.h"
 #include "src/io/file_digest.h"
 
 // The dtypes of the format. X(code, name, bits)

@@ -1,5 +1,4 @@
 // op_kinds.c: the facts of a kind, from op_table.h; and the check, FLOPs and bytes of an op, from its operands.
-#include "op.h"
 #include "plan.h"
 
 // FLOPs of a kind: a number for each element of an operand, or a function.

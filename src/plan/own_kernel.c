@@ -1,5 +1,4 @@
 // own_kernel.c: the arguments of a user's kernel, from op kinds: one list makes the struct, its signature and values.
-#include "words.h"
 #include "philox.h"
 #include "src/plan/own_members.h"
 

@@ -2,7 +2,6 @@
 #include "src/plan/own_process.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include "clock.h"

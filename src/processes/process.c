@@ -1,8 +1,6 @@
 #include "src/processes/process.h"
 
 #include <errno.h>
-#include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "clock.h"

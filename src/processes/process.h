@@ -6,8 +6,6 @@
 
 #include "status.h"
 
-#include <signal.h>
-
 #include "os/child.h"
 #include <jansson.h>
 

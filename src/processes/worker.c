@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "os/memory.h"
-#include "src/io/atomic_file.h"
 #include "os/files.h"
 
 // After a deadline, the time for the current work to end by itself.

@@ -1,8 +1,6 @@
 // background.h: a training's background threads: one reads ahead, one writes checkpoints.
 #pragma once
 
-#include <pthread.h>
-
 #include "status.h"
 #include "os/threads.h"
 

@@ -1,8 +1,6 @@
 #include "src/runs/checkpoint.h"
 
 #include <errno.h>
-#include <jansson.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "src/io/atomic_file.h"

@@ -3,11 +3,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "os/os.h"
-#include "os/files.h"
 #include "src/io/atomic_file.h"
 #include "src/io/input_file.h"
 #include "src/io/json_text.h"

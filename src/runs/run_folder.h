@@ -18,7 +18,6 @@
 #include <jansson.h>
 
 #include "status.h"
-#include "words.h"
 
 // The treatment of a folder that holds an incomplete run. X(code, name)
 #define SM_RESUME_LIST(X)     \

@@ -1,6 +1,5 @@
 // early.c: weights of one of several processes, drawn while its device opens.
 #include "os/beside.h"
-#include "src/plan/params.h"
 #include "src/session/session.h"
 
 static struct {

@@ -5,7 +5,6 @@
 // reach each other by their own links need neither: the host only watches that all processes live (collectives.h).
 #include "src/session/session.h"
 
-#include <time.h>
 #include <unistd.h>
 
 #include "clock.h"

@@ -1,7 +1,6 @@
 // session.c: feeds and runs a prepared plan.
 #include "src/io/file_digest.h"
 #include "src/plan/host_threads.h"
-#include "src/plan/params.h"
 #include "src/session/session.h"
 
 sm_status sm_session_supports(const sm_device *device, const sm_plan *plan) {

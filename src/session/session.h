@@ -3,7 +3,6 @@
 #pragma once
 
 #include "backend.h"
-#include "words.h"
 #include "src/optim/optimizer.h"
 
 #include "src/comm/comm.h"

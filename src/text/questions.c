@@ -1,7 +1,5 @@
 #include "src/text/questions.h"
 
-#include <jansson.h>
-
 #include "src/io/input_file.h"
 #include "src/io/json_text.h"
 

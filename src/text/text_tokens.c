@@ -2,7 +2,6 @@
 #include "src/text/tokenize.h"
 
 #include <pthread.h>
-#include <unistd.h>
 
 #include "clock.h"
 #include "src/io/input_file.h"

@@ -2,15 +2,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "src/io/atomic_file.h"
 #include "src/io/json_text.h"
-#include "src/data/tokens.h"
 #include "src/text/token_output.h"
 #include "os/os.h"
-#include "os/files.h"
 
 enum { MAX_RECORD_BYTES = 1 << 28 };
 

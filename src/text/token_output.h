@@ -4,7 +4,6 @@
 #include <jansson.h>
 
 #include "src/tokenizer/text_source.h"
-#include "src/tokenizer/tokenizer.h"
 
 enum { SM_TRAIN_SIDE, SM_VAL_SIDE, SM_N_SIDES };
 

@@ -13,7 +13,6 @@
 
 #include <jansson.h>
 
-#include "src/data/data_format.h"
 #include "src/tokenizer/tokenizer.h"
 #include "src/data/tokens.h"
 

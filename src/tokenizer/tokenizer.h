@@ -8,7 +8,6 @@
 // are not normalized, then the others in what is left; of each kind the leftmost, and of several there the longest.
 #pragma once
 
-#include "status.h"
 #include "src/data/data_format.h" // SM_END_OF_TEXT
 
 // --- bytes as text ---------------------------------------------------------------------------

@@ -1,11 +1,9 @@
 // tokenizer_read.c: Hugging Face's tokenizer.json, and GPT-2's own vocab.json with merges.txt. In both, the vocabulary
 // is an object from text (sm_byte_alphabet_write) to id, and merges are pairs of such texts.
 #include <errno.h>
-#include <jansson.h>
 #include <limits.h>
 #include <sys/stat.h>
 
-#include "words.h"
 #include "src/io/input_file.h"
 #include "src/io/json_text.h"
 #include "src/tokenizer/tokenizer.h"

@@ -1,5 +1,4 @@
 // tokenizer_write.c: the same vocabulary as tokenizer.json and as vocab.json with merges.txt.
-#include <jansson.h>
 #include <limits.h>
 
 #include "src/io/atomic_file.h"

@@ -1,6 +1,4 @@
 // generate.c: the plan computes logits for every position of the window; the text does not attend to those after it.
-#include <math.h>
-
 #include "src/train/generate.h"
 #include "philox.h"
 

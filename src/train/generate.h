@@ -2,7 +2,6 @@
 // logits after its last token give the next one. Nothing is cached between passes.
 #pragma once
 
-#include "backend.h"
 #include "src/models/model.h"
 #include "src/rewrites/rewrite.h"
 #include "src/session/session.h"

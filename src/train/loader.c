@@ -2,7 +2,6 @@
 #include "src/train/loader.h"
 
 #include <errno.h>
-#include <time.h>
 
 #include "clock.h"
 

@@ -5,10 +5,7 @@
 // makes it on demand; otherwise threads make up to `queue_depth` loads ahead of the one in use.
 #pragma once
 
-#include "words.h"
-
 #include "src/documents/documents.h"
-#include "src/data/tokens.h"
 #include "src/runs/background.h"
 
 // The order in which a training reads sequences of the data. A sequence is T tokens, and the targets

@@ -16,7 +16,6 @@
 #pragma once
 
 #include "plan.h"
-#include "words.h"
 
 // X(code, member, name, meaning)
 #define SM_STEP_PHASE_LIST(X)                                                                                       \

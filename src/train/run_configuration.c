@@ -1,7 +1,5 @@
 #include "src/train/trainer.h"
 
-#include <math.h>
-
 #include "embedded.h"
 #include "src/data/data_files.h"
 #include "src/io/json_text.h"

@@ -2,14 +2,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "src/io/atomic_file.h"
 #include "src/io/input_file.h"
 #include "src/io/json_text.h"
-#include "os/files.h"
 
 struct sm_train_log {
     const char *flag; // printed before the path in messages

@@ -1,7 +1,5 @@
 #include "src/train/train_step.h"
 
-#include <math.h>
-
 #include "clock.h"
 #include "philox.h"
 #include "src/comm/comm_reduce.h"

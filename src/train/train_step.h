@@ -3,8 +3,6 @@
 
 #include <signal.h>
 
-#include "src/comm/comm.h"
-#include "src/session/session.h"
 #include "src/train/loader.h"
 #include "src/train/phases.h"
 #include "src/verify/spot_check.h"

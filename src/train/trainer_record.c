@@ -1,8 +1,5 @@
 #include "src/train/trainer_record.h"
 
-#include <math.h>
-#include <stdatomic.h>
-
 #include "clock.h"
 #include "src/io/atomic_file.h"
 

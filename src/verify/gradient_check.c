@@ -1,8 +1,6 @@
 // gradient_check.c: a central difference along the gradient, for all parameters at once.
 #include "src/verify/step_checks.h"
 
-#include <math.h>
-
 #include "philox.h"
 #include "src/plan/host_threads.h"
 

@@ -1,6 +1,4 @@
 // loss_check.c: runs a slice of the batch through the reference backend, with the device's weights.
-#include <math.h>
-
 #include "src/rewrites/passes.h"
 #include "src/verify/step_checks.h"
 #include "philox.h"

@@ -2,7 +2,6 @@
 #include <math.h>
 
 #include "src/verify/op_cases.h"
-#include "words.h"
 #include "philox.h"
 #include "src/plan/host_threads.h"
 

@@ -1,8 +1,6 @@
 // spot.c: what all spot checks share: memory, draws, operands, tolerances.
 #include "src/verify/spot.h"
 
-#include <math.h>
-
 #include "philox.h"
 #include "src/verify/verify.h"
 

@@ -3,8 +3,6 @@
 //
 // A row of the output, or of the queries' gradient, needs the keys and values before it; rows of the gradients of keys
 // and values need the rows after them. All is computed in double from the device's data.
-#include <math.h>
-
 #include "philox.h"
 #include "src/plan/host_threads.h"
 #include "src/verify/spot.h"

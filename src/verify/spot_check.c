@@ -2,7 +2,6 @@
 #include "src/verify/spot_check.h"
 
 #include "clock.h"
-#include "fnv1a.h"
 #include "philox.h"
 #include "src/plan/host_threads.h"
 #include "src/verify/spot.h"

@@ -4,8 +4,6 @@
 // operations as the operands have elements. Rounding changes a row's sum by about the square root of the sum of squared
 // errors; a missing element, or one wrong by more than that, is found. Drawn elements are also computed directly, which
 // is the only check after a nonlinear epilogue (gelu').
-#include <math.h>
-
 #include "src/plan/host_threads.h"
 #include "src/verify/spot.h"
 

@@ -2,8 +2,6 @@
 //
 // The first letter of an op's first output counts its rows: "(N,C)" has N rows, "(B,T,C)" has B T, "(n)" runs of
 // elements. A small plan gets the drawn rows of operands with that many rows, and other operands whole.
-#include <math.h>
-
 #include "src/plan/host_threads.h"
 #include "src/verify/spot.h"
 #include "src/verify/verify.h"

@@ -1,6 +1,5 @@
 // spot_sums.c: checks ops that sum over rows, embeddings, dropout, and zeroing, by op_table.h's equations, in double.
 #include <float.h>
-#include <math.h>
 
 #include "philox.h"
 #include "src/plan/host_threads.h"

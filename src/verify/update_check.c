@@ -6,7 +6,6 @@
 #include "src/verify/step_checks.h"
 
 #include <float.h>
-#include <math.h>
 
 #include "philox.h"
 

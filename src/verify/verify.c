@@ -2,7 +2,6 @@
 // op must write start as NaN, so that a missing element is found; inputs are compared too, as an op must not change
 // them. If the device's data are narrower than f32, the reference computes in f32 on the same numbers.
 #include <float.h>
-#include <math.h>
 
 #include "src/session/session.h"
 #include "src/verify/op_cases.h"

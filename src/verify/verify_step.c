@@ -3,8 +3,6 @@
 //
 // The models are tiny but complete, with dimensions that suit no vector (sm_model.odd): GPT-2 with heads of five
 // channels and a padded vocabulary. The batch's 527 rows (1,037 for narrow data) are several chunks of the loss head.
-#include <math.h>
-
 #include "philox.h"
 #include "src/verify/step_checks.h"
 #include "src/verify/verify.h"

@@ -1,7 +1,4 @@
 // hf_config.c: config.json as a file; the model's own code reads the rest.
-#include <jansson.h>
-
-#include "src/io/atomic_file.h"
 #include "src/io/input_file.h"
 #include "src/io/json_text.h"
 #include "src/models/config_keys.h"

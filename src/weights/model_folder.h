@@ -14,7 +14,6 @@
 
 #include <limits.h>
 
-#include "status.h"
 #include "src/models/model.h"
 
 typedef enum { SM_FILE_MODEL, SM_FILE_CONFIG, SM_FILE_OPTIMIZER, SM_MODEL_FILE_COUNT } sm_model_file;

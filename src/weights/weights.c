@@ -2,11 +2,8 @@
 // and shape on disk. Loading matches a file's tensors with the slots, saving iterates over them: of any kind of file.
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 #include <pthread.h>
-#include <unistd.h>
 
-#include "words.h"
 #include "philox.h"
 #include "src/io/input_file.h"
 #include "src/weights/weights.h"

@@ -14,9 +14,7 @@
 // The files of a folder change together, all or none (model_folder.h).
 #pragma once
 
-#include "src/io/file_digest.h"
 #include "src/io/safetensors.h"
-#include "src/models/model.h"
 #include "src/session/session.h"
 #include "src/weights/model_folder.h"
 

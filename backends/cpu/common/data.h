@@ -5,9 +5,6 @@
 // Parameters, their gradients, statistics and losses are always float.
 #pragma once
 
-#include <stdint.h>
-#include <string.h>
-
 #include "f16.h"
 
 #if defined(CPU_DATA_BF16) || defined(CPU_DATA_F16)

@@ -4,9 +4,6 @@
 // and do not use the processor's approximate inverse.
 #pragma once
 
-#include <stdint.h>
-#include <string.h>
-
 #include "op.h"
 
 #include "backends/cpu/common/vector.h"

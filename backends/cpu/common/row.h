@@ -1,8 +1,6 @@
 // row.h: operations on rows that several kinds of op share.
 #pragma once
 
-#include <stdint.h>
-
 #include "backends/cpu/common/data.h"
 #include "backends/cpu/common/vector.h"
 

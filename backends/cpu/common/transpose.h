@@ -9,8 +9,6 @@
 //     d0 d1 d2 d3                                        a3 b3 c3 d3
 #pragma once
 
-#include <stdint.h>
-
 #include "backends/cpu/common/vector.h"
 
 // Word i of lane l, of a shuffle's first operand and of its second.

@@ -1,6 +1,4 @@
 // loss.c: cross-entropy over the V real columns, its mean and its derivative.
-#include <math.h>
-
 #include "backends/cpu/common/gate.h"
 #include "backends/cpu/common/kernel.h"
 #include "backends/cpu/common/math.h"

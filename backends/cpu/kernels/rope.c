@@ -3,8 +3,6 @@
 // An angle is a phase: a fraction of a turn in units of 2^-32, so that a sum or a product that passes a whole turn is
 // right by itself, at any position. The cosines and sines of a position serve all heads of all its rows; where rows
 // hold documents, positions are each row's own.
-#include <math.h>
-
 #include "backends/cpu/common/kernel.h"
 #include "backends/cpu/common/math.h"
 

@@ -1,8 +1,6 @@
 #include "backends/cpu/threads/pool.h"
 
 #include <omp.h>
-#include <pthread.h>
-#include <stdatomic.h>
 
 #include "backends/host/memory.h"
 #include "os/threads.h"

@@ -5,10 +5,8 @@
 #include <hwloc.h>
 #include <omp.h>
 #include <pthread.h>
-#include <stdatomic.h>
 
 #include "backends/cpu/threads/topology.h"
-#include "backends/host/memory.h"
 #include "os/os.h"
 
 typedef enum { PLACED_FREELY, PLACED_IN_MASK, PLACED_ONE_A_CORE } placement;

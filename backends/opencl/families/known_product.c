@@ -1,4 +1,3 @@
-#include "number_format.h"
 #include "backends/opencl/families/families.h"
 
 static float a_at(int m, int k) { return (float)((m * 7 + k * 3 + m / 11) % 11 - 5); }

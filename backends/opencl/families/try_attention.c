@@ -2,7 +2,6 @@
 // programs of plans, against attention computed here.
 #include <math.h>
 
-#include "number_format.h"
 #include "backends/opencl/families/families.h"
 
 // Two heads of queries share a head of keys and values. The last tile of rows is incomplete.

@@ -17,7 +17,6 @@
 // which then takes twice as long. So sums are enqueued between kernels, and the launching thread stays close.
 #include <pthread.h>
 #include <sched.h>
-#include <time.h>
 
 #include "backends/opencl/memory/collective.h"
 #include "clock.h"

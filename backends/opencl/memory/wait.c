@@ -4,10 +4,6 @@
 //
 // A device whose wait was given up is lost: nothing more is asked of it, and nothing of it is freed, as the driver
 // still works with it. It is kept in a list, and freed when it is opened again and has come back, as from long kernels.
-#include <errno.h>
-#include <pthread.h>
-#include <time.h>
-
 #include "clock.h"
 #include "backends/opencl/memory/memory.h"
 #include "os/threads.h"

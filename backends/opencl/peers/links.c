@@ -1,7 +1,6 @@
 // links.c: joining by the cards' own links, with the driver alone: each process maps the others' memory (shared.c), and
 // copies from and to it by its card's copy engines, which work next to kernels. Processes and their streams tell each
 // other by words in the host's memory, which each process can look at without a call of the driver.
-#include <time.h>
 #include <unistd.h>
 
 #include "backends/host/descriptors.h"

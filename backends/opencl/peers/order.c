@@ -1,4 +1,3 @@
-#include <time.h>
 
 #include "backends/opencl/peers/peers.h"
 #include "clock.h"

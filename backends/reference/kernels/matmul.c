@@ -3,8 +3,6 @@
 //
 // All six cases are one of three products. Their innermost loops run along rows, and each keeps a strip of sums in
 // double. Strips are independent: for large matrices threads share them, without changing any sum.
-
-#include "backends/host/memory.h"
 #include "backends/reference/ref.h"
 #include "os/os.h"
 

@@ -1,7 +1,5 @@
 // gpt2.c: GPT-2: forward top to bottom, backward bottom to top. Architecture: Radford et al. 2019, section 2.3
 // (pre-LayerNorm, final LayerNorm); Radford et al. 2018, section 3.1 (learned positions, tied head).
-#include <math.h>
-
 #include "src/models/builder.h"
 #include "src/models/config_keys.h"
 

@@ -26,8 +26,6 @@
 //
 // The source of the next tile is prefetched while this one multiplies. Padded keys are masked like future ones, padded
 // rows dropped. On the diagonal, vectors and keys wholly above it are skipped.
-#include <math.h>
-
 #include "backends/cpu/kernels/attention/head.h"
 
 // Least number of blocks of a product of tiles, below the diagonal. Lines are asked for in the first half of a

@@ -22,7 +22,6 @@
 //
 // Masked keys have no weight, padded rows and channels are zeros, and of the diagonal a whole block is multiplied.
 #include "backends/cpu/kernels/attention/head.h"
-#include "backends/cpu/kernels/matmul/tile.h"
 #include "backends/cpu/kernels/matmul/tile_amx.h"
 
 // --- blocks of 32 x 32 ----------------------------------------------------------------------------

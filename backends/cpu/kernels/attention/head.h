@@ -5,8 +5,6 @@
 // they are copied to scratch, as float. Tiles are padded with zeros to TILE rows of whole vectors.
 #pragma once
 
-#include <math.h>
-
 #include "backends/cpu/common/kernel.h"
 #include "backends/cpu/common/math.h"
 #include "backends/cpu/common/transpose.h"

@@ -26,10 +26,8 @@
 // only a copy. Where packing only copies (a b panel whose rows are contiguous, or a whose columns are), it is
 // done by the first tile that uses it, while it multiplies: the memory's latency hides behind arithmetic. A b panel is
 // packed by the tiles of the one before it, if these are enough.
-
 #include "backends/cpu/common/gate.h"
 #include "backends/cpu/common/help.h"
-#include "backends/cpu/common/product.h"
 #include "backends/cpu/common/transpose.h"
 #include "backends/cpu/kernels/matmul/tile_f32.h"
 

@@ -18,13 +18,10 @@
 // A part goes on from the sums of the parts before it, which tiles load; after the last they are finished: bias, GELU,
 // rounding. A result larger than L2 would be evicted before it is read, so streaming stores write it.
 // The order of sums depends on k alone.
-#include "backends/cpu/common/ask.h"
 #include "backends/cpu/common/geometry.h"
 #include "backends/cpu/common/help.h"
-#include "backends/cpu/common/product.h"
 #include "backends/cpu/kernels/matmul/finish_bf16.h"
 #include "backends/cpu/kernels/matmul/tile_amx.h"
-#include "backends/cpu/threads/topology.h"
 
 enum {
     ROWS = CPU_PRODUCT_ROWS,

@@ -10,7 +10,6 @@
 //             for each b panel, each a panel:        a tile (matmul/tile_bf16.h, tile_bfmmla.h)
 //
 // Threads divide the result into a grid of nearly square cells.
-#include "backends/cpu/common/product.h"
 #include "backends/cpu/kernels/matmul/finish_bf16.h"
 
 #if CPU_BF16_K == 4

@@ -13,9 +13,7 @@
 // If a block of a holds all of a thread's rows, threads take panels of b from each other (common/help.h). A slice's
 // sums are added to c; after the last slice c is finished (bias, GELU). The order of sums depends on k alone.
 #include "backends/cpu/common/help.h"
-#include "backends/cpu/common/product.h"
 #include "backends/cpu/kernels/matmul/tile_split.h"
-#include "backends/cpu/threads/topology.h"
 
 enum {
     ROWS = CPU_SPLIT_PANEL,

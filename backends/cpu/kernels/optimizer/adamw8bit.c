@@ -3,8 +3,6 @@
 // Codes are read and found by arithmetic, as a table of 256 would be looked up one by one. The bins of a decade are
 // equal, so a number is linear in its rank there; what each decade has of its own is looked up in tables of sixteen,
 // which stay in registers.
-#include <math.h>
-
 #include "dynamic_map.h"
 #include "backends/cpu/common/kernel.h"
 #include "backends/cpu/common/math.h"

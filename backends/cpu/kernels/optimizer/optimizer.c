@@ -3,7 +3,6 @@
 #include <math.h>
 
 #include "backends/cpu/common/kernel.h"
-#include "backends/cpu/threads/topology.h"
 
 // Stores what n floats are rounded to, with `streams` past the caches: then nothing of `to` is read first.
 static void store_copy(const float *from, int64_t n, SM_UNUSED bool streams, cpu_data *to) {
