@@ -135,6 +135,17 @@ static sm_status check_output(const cli_options *options, const cli_flag *flag, 
                path);
     SM_FAIL_IF(!is_folder && is_named_twice(options, flag, path), SM_ERR_USAGE,
                "--%s: %s is read or written by another flag or operand, too; give another name", flag->name, path);
+    // A page is no .pdf: what opens a file goes by its ending.
+    const bool is_report = options->command == CLI_REPORT, is_timeline = strcmp(flag->name, "timeline") == 0;
+    const bool is_other = (is_report && (options->out.format != SM_FORMAT_COUNT || sm_format_of_file(path, &format))) ||
+                          (is_timeline && sm_has_ending(path, "json")) || sm_ending(path)[0] == '\0';
+    SM_FAIL_IF(flag->type == CLI_NEW_FILE && sm_is_word_of(flag->name, "output page timeline") && !is_other &&
+                   !sm_has_ending(path, "html htm"),
+               SM_ERR_USAGE, "--%s: %s: a page ends in .html%s; there is no .%s", flag->name, path,
+               is_report     ? ", a table in .md, .csv, .json, .jsonl, .tex or .typ"
+               : is_timeline ? ", its numbers in .json"
+                             : "",
+               sm_ending(path));
     SM_FAIL_IF(is_folder && strcmp(flag->name, "run") != 0 && is_of_run(path), SM_ERR_USAGE,
                "--%s: %s is of a run, whose record would be that of other weights; choose another folder", flag->name,
                path);

@@ -183,11 +183,6 @@ sm_status cli_report(const cli_options *options) {
     SM_FAIL_IF(options->out.columns.n > 0 && options->out.report_file != NULL &&
                    options->out.format == SM_FORMAT_COUNT && !sm_format_of_file(options->out.report_file, &format),
                SM_ERR_USAGE, "--columns: a page has none; give -o csv, or another ending of --output, .csv or .md");
-    const char *ending = options->out.report_file != NULL ? sm_ending(options->out.report_file) : "";
-    SM_FAIL_IF(
-        ending[0] != '\0' && !sm_has_ending(ending - 1, "html htm") && !is_table(options, &format), SM_ERR_USAGE,
-        "--output %s: a report is a page (.html) or a table (.md, .csv, .json, .jsonl, .tex, .typ); there is no .%s",
-        options->out.report_file, ending);
     SM_TRY(!options->out.watch || (options->out.report_file != NULL && !is_table(options, &format))
                ? SM_OK
                : sm_fail(SM_ERR_USAGE, "--watch: give --output FILE.html, a page that is written again"));

@@ -140,6 +140,10 @@ TEST(outputs_are_checked_first) {
         {"report $T/rows --output md", 2, NULL, "md is a format"},
         {"report $T/rows --output=", 2, NULL, "--output: empty"},
         {"report $T/rows --output $T/a.pdf", 2, NULL, "there is no .pdf"},
+        {"page --output $T/a.pdf", 2, NULL, "/a.pdf: a page ends in .html; there is no .pdf"},
+        {"page --output $T/a.md", 2, NULL, "there is no .md"},
+        {"report --rank $T/rows --page $T/a.json", 2, NULL, "there is no .json"},
+        {"profile --timeline $T/a.csv", 2, NULL, "its numbers in .json; there is no .csv"},
         {"report $T/rows --output $T/a.HTML", 1, NULL, "/rows: "}, // a page: only the rows are missing
         {"report $T/rows --output $T/v1.2", 1, NULL, "/rows: "},
         {"report $T/rows -o csv --output $T/a.pdf", 1, NULL, "/rows: "},
