@@ -71,6 +71,12 @@ for (const section of text.split(/^## /m).slice(1)) {
         for (const fault of faults(equation)) fail(`${kind}: ${label}: ${fault}`);
     }
 }
+// Texts and signs within brackets, and brackets that nothing closes.
+for (const [text, tree] of [['f("of" x, a = b)', 'f ( "of" x , a = b )'], ['(a, "b") / 2', '{a , "b"} / {2}'], ['x[n "odd"]', 'x_{n "odd"}'],
+    ['() (a =', '(  ) ( a = )'], ['a[', 'a']]) {
+    const read = say(math.display(text));
+    if (read !== tree) fail(`${text} is read as ${read}; it is ${tree}`);
+}
 const written = lines.join('\n') + '\n';
 if (process.argv[2] === '--write') fs.writeFileSync(expected, written);
 const wanted = fs.readFileSync(expected, 'utf8').split('\n');

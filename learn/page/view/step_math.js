@@ -23,11 +23,18 @@ const math = (() => {
         const peek = () => tokens[at] || {word: '', spaced: true};
         const is = (word) => peek().word === word;
         const take = () => tokens[at++]?.word ?? '';
-        const list = (close) => {
+        // Expressions, and the signs and texts between them, up to one of these words.
+        const within = (...ending) => {
             const parts = [];
-            while (at < tokens.length && !is(close)) { parts.push(sum()); if (is(',')) take(); }
-            take();
+            while (at < tokens.length && !ending.some(is)) parts.push(isEnd() && !is('-') ? {kind: 'sign', word: take()} : sum());
             return parts;
+        };
+        const row = (parts) => (parts.length === 1 ? parts[0] : {kind: 'row', parts});
+        const list = (close) => {
+            const entries = [];
+            while (at < tokens.length && !is(close)) { entries.push(row(within(',', close))); if (is(',')) take(); }
+            take();
+            return entries;
         };
         const comparison = () => {
             const [left, sign, right] = [sum(), take(), sum()];
@@ -37,7 +44,7 @@ const math = (() => {
         const atom = () => {
             const word = take();
             if (word === '[') return comparison();
-            if (word === '(') return {kind: 'group', inner: list(')')[0]};
+            if (word === '(') { const inner = row(within(')')); take(); return {kind: 'group', inner}; }
             if (/^[0-9.]/.test(word)) return {kind: 'number', word, value: Number(word)};
             if (is('(') && !peek().spaced) { take(); return {kind: 'call', name: word, inputs: list(')')}; }
             if (is('[') && !peek().spaced) { take(); return {kind: 'entry', name: word, index: list(']')}; }
@@ -80,9 +87,7 @@ const math = (() => {
             while (is('+') || is('-')) parts.push({sign: take() === '-' ? -1 : 1, node: product()});
             return parts.length === 1 && first > 0 ? parts[0].node : {kind: 'sum', parts};
         };
-        const all = [];
-        while (at < tokens.length) all.push(isEnd() && !is('-') ? {kind: 'sign', word: take()} : sum());
-        return all;
+        return within();
     };
 
     // --- showing ---
@@ -112,6 +117,7 @@ const math = (() => {
         power: ({base, up}) => [el('msup', [row(show(base)), bare(up)])],
         over: ({what, letter, body}) => spread([[what === 'sum' ? el('munder', [mark('∑'), letters(letter)]) : letters(`${what}_${letter}`)], show(body)]),
         ratio: ({above, below}) => [el('mfrac', [bare(above), bare(below)])],
+        row: ({parts}) => parts.flatMap(show),
         sum: ({parts}) => parts.flatMap(({sign, node}, i) => (i > 0 || sign < 0 ? [mark(sign < 0 ? '-' : '+'), ...show(node)] : show(node))),
         product: ({parts}) => spread(parts.map(show)),
     };
