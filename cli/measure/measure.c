@@ -504,6 +504,7 @@ sm_status cli_forecast_job(const cli_job *job, cli_target target, cli_forecast *
     SM_TRY(sm_plan_assign_memory(plan, target.max_alloc_bytes));
     size_t tensor_bytes = sm_plan_memory(plan, forecast->role_bytes);
     if (target.opened != NULL) {
+        SM_TRY(sm_session_supports(target.opened, plan));
         forecast->working_bytes = target.opened->backend->working_bytes(target.opened, plan);
     }
     forecast->memory_bytes = (int64_t)(tensor_bytes + forecast->working_bytes);

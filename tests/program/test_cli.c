@@ -106,6 +106,10 @@ TEST(estimate_of_one_configuration) {
               {"estimate --arch llama --optimizer muon -m tiny -o json", 0, "\"optimizer\": \"muon\"", NULL},
               {"estimate -m tiny -b 1,2 --seq-len 8", 0, "- peak: ", NULL},
               {"estimate -m tiny -b 2 --mode naive", 0, "memory.activations_bytes", NULL},
+              {"estimate -m tiny --backend cpu --precision fp8", 1, NULL,
+               "cpu: no fp8 products: it has no instructions for them; use bf16; for a device that is not here: "
+               "--backend reference"},
+              {"estimate -m tiny --backend reference --precision fp8", 0, "model_n_params", NULL},
               {"estimate -m tiny --d-model 48 --n-head 3", 0, " 192   F: width of the MLP", NULL});
 }
 
