@@ -4,7 +4,7 @@
 //   y = x W                      =>  x', x'^T = cast(x);  y = x' W' / (scale of x, scale of W)
 //   dW += x^T dy;  db += sum dy  =>  dy', dy'^T, db += cast(dy);  dW += x'^T dy' / ...
 //   dx = dy W^T                  =>  dx = dy' W'^T / ...
-//   ...                              the next step's scales, from all processes' sizes in the last 16 steps
+//   ...                              the next step's scales, from all processes' amax in the last 16 steps
 //
 // It is not equal: it is what the precision fp8 asks for. Activations and weights are e4m3, gradients e5m2
 // (Micikevicius et al. 2022, "FP8 formats for deep learning", section 3). The units multiply factors whose summed
@@ -16,12 +16,12 @@
 typedef struct {
     sm_dtype dtype;
     double init_scale;
-    int n, size, history, scale;
+    int n, amax, history, scale;
 } scaled;
 
 typedef struct {
-    int rows, turned, scale; // SM_NO_TENSOR: not cast yet
-    int slot;                // among the scaled; -1: no factor
+    int rows, columns, scale; // SM_NO_TENSOR: not cast yet
+    int slot;                 // among the scaled; -1: no factor
 } factor;
 
 typedef struct {
@@ -71,7 +71,7 @@ static int add_state(sm_plan *plan, const scaled *s, const char *what, int64_t n
         sm_plan_add_tensor(plan, SM_ROLE_OPTIMIZER, plan->real, n_rows > 1 ? 2 : 1, n_rows > 1 ? dims : dims + 1,
                            SM_FP8_PREFIX "%s.%s", sm_dtype_name(s->dtype), what);
     if (tensor != SM_NO_TENSOR) {
-        plan->tensors[tensor].is_saved = strcmp(what, "sizes") != 0; // these are 0 between steps
+        plan->tensors[tensor].is_saved = strcmp(what, "amax") != 0; // these are 0 between steps
         plan->tensors[tensor].init_value = init;
     }
     return tensor;
@@ -82,18 +82,18 @@ static void cast(pass *p, int tensor, const scaled *s, sm_phase range, const sm_
     sm_plan *plan = p->list.plan;
     const sm_tensor t = plan->tensors[tensor];
     factor *f = &p->factors[tensor];
-    const int64_t turned[2] = {sm_tensor_cols(&t), sm_tensor_rows(&t)};
+    const int64_t columns[2] = {sm_tensor_cols(&t), sm_tensor_rows(&t)};
     const sm_role role = t.role == SM_ROLE_PARAMETER ? t.role : SM_ROLE_ACTIVATION;
     const char *format = sm_dtype_name(s->dtype);
     sm_op op = sm_op_make(SM_OP_CAST_FP8, range, reader->layer);
     op.phase = reader->phase;
     op.attr.recomputed = reader->attr.recomputed;
     f->rows = sm_plan_add_tensor(plan, role, s->dtype, t.n_dims, t.dims, "%.*s.%s", (int)ROOM, t.name, format);
-    f->turned = sm_plan_add_tensor(plan, role, s->dtype, 2, turned, "%.*s.%s.columns", (int)ROOM, t.name, format);
+    f->columns = sm_plan_add_tensor(plan, role, s->dtype, 2, columns, "%.*s.%s.columns", (int)ROOM, t.name, format);
     f->scale = sm_plan_add_view(plan, s->scale, f->slot, 1, (int64_t[]){1}, "%.*s.scale", (int)ROOM, t.name);
     SM_INPUTS(op, cast_fp8, tensor, f->scale);
-    SM_OUTPUTS(op, cast_fp8, f->rows, f->turned,
-               sm_plan_add_view(plan, s->size, f->slot, 1, (int64_t[]){1}, "%.*s.amax", (int)ROOM, t.name), db);
+    SM_OUTPUTS(op, cast_fp8, f->rows, f->columns,
+               sm_plan_add_view(plan, s->amax, f->slot, 1, (int64_t[]){1}, "%.*s.amax", (int)ROOM, t.name), db);
     sm_ops_append(&p->list, op);
 }
 
@@ -123,7 +123,7 @@ static void multiply(pass *p, sm_op op) {
         // Rows must hold C in the forward, F in dx, N in dW.
         const bool is_W = !is_dw && k == SM_IN(matmul_forward, W);
         const bool is_turned = is_dw || (is_W && op.attr.w_transposed == (op.kind == SM_OP_MATMUL_BACKWARD_INPUT));
-        op.in[k] = is_turned ? f->turned : f->rows;
+        op.in[k] = is_turned ? f->columns : f->rows;
         op.in[k_scale + k] = f->scale;
     }
     op.attr.fp8 = true;
@@ -135,20 +135,20 @@ static void update(pass *p, const scaled *s) {
     sm_op largest = sm_op_make(SM_OP_PROCESS_MAX, SM_PHASE_OPTIMIZER, -1);
     largest.phase = SM_PHASE_COMMUNICATION;
     largest.attr.n_processes = p->list.plan->processes.n;
-    SM_OUTPUTS(largest, process_max, s->size);
+    SM_OUTPUTS(largest, process_max, s->amax);
     if (p->list.plan->processes.n > 1) {
         sm_ops_append(&p->list, largest);
     }
     sm_op op = sm_op_make(SM_OP_SCALE_UPDATE, SM_PHASE_OPTIMIZER, -1);
     op.phase = SM_PHASE_SCALER;
     op.attr.a = sm_dtype_format(s->dtype)->largest_finite;
-    SM_OUTPUTS(op, scale_update, s->size, s->history, s->scale);
+    SM_OUTPUTS(op, scale_update, s->amax, s->history, s->scale);
     sm_ops_append(&p->list, op);
 }
 
 sm_status sm_rewrite_fp8(sm_plan *plan) {
     const sm_range optimizer = sm_plan_range(plan, SM_PHASE_OPTIMIZER);
-    // The first step's scales, before a size is known: weights and activations have up to 28 then, and a gradient of
+    // The first step's scales, before an amax is known: weights and activations have up to 28 then, and a gradient of
     // the mean over B T tokens a 16th of their largest number.
     SM_FREED factor *factors = sm_malloc((size_t)plan->n_tensors * sizeof *factors);
     pass p = {.list = {.plan = plan},
@@ -159,7 +159,7 @@ sm_status sm_rewrite_fp8(sm_plan *plan) {
     }
     count(&p);
     for (scaled *s = p.kinds; s < p.kinds + 2 && s->n > 0; s++) { // a forward by itself has no gradients
-        s->size = add_state(plan, s, "sizes", 1, 0);
+        s->amax = add_state(plan, s, "amax", 1, 0);
         s->history = add_state(plan, s, "history", 16, 0);
         s->scale = add_state(plan, s, "scales", 1, s->init_scale);
     }

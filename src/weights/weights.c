@@ -294,7 +294,7 @@ static sm_status check_scaler(const char *path, sm_session *session, int64_t ste
     return SM_OK;
 }
 
-// Scales of factors in 8 bits are powers of two, and sizes in their history are not negative.
+// Scales of factors in 8 bits are powers of two, and amax in their history are not negative.
 static sm_status check_scales(const char *path, sm_session *session) {
     const sm_plan *plan = session->plan;
     for (int i = 0; i < plan->n_tensors; i++) {

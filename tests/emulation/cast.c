@@ -1,5 +1,5 @@
-// cast.c: runs the kernel of cl/nvidia/cast_fp8.cl on a CPU (warps.h), and compares its bytes, size and sums with those
-// of the numbers one by one. Usage: cast ROWS COLUMNS.
+// cast.c: runs the kernel of cl/nvidia/cast_fp8.cl on a CPU (warps.h), and compares its bytes, amax and sums with those
+// of the numbers one by one; the last is NaN. Usage: cast ROWS COLUMNS.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,12 +23,12 @@ void cast_fp8(uint32_t, uint32_t, const uint16_t *, uint64_t, const float *, uin
               uint64_t, uint32_t *, uint64_t SUMS_TYPES);
 
 static const float scales[] = {0, E5M2 ? 65536.0f : 512.0f};
-static uint32_t R, C, sizes[2];
+static uint32_t R, C, amax[2];
 static uint16_t *x;
-static uint8_t *rows, *turned;
+static uint8_t *rows, *columns;
 static float *strips;
 
-static void item(void) { cast_fp8(R, C, x, 0, scales, 1, rows, 0, turned, 0, sizes, 1 STRIPS); }
+static void item(void) { cast_fp8(R, C, x, 0, scales, 1, rows, 0, columns, 0, amax, 1 STRIPS); }
 
 static void *allocate(size_t n_bytes) {
     void *p = malloc(n_bytes + GUARD);
@@ -38,7 +38,7 @@ static void *allocate(size_t n_bytes) {
 static int n_wrong;
 
 static void compare(const char *what, uint32_t r, uint32_t c, double got, double wanted, double most) {
-    if (!(fabs(got - wanted) <= most) && n_wrong++ < 3) {
+    if (!(isnan(wanted) ? isnan(got) : fabs(got - wanted) <= most) && n_wrong++ < 3) {
         printf(" %s of row %u, column %u: %g, not %g: FAILED\n", what, r, c, got, wanted);
     }
 }
@@ -53,9 +53,11 @@ int main(int argc, char **argv) {
     const uint32_t n_rows = (R + TILE - 1) / TILE;
     x = allocate((size_t)R * C * sizeof *x);
     rows = allocate((size_t)R * C);
-    turned = allocate((size_t)R * C);
+    columns = allocate((size_t)R * C);
     strips = allocate((size_t)n_rows * C * sizeof *strips);
-    for (uint32_t i = 0; i < R * C; i++) { // of 2^-40 to 1: some are rounded to zero, and some are beyond the largest
+    x[R * C - 1] = 0x7FC0;
+    for (uint32_t i = 0; i < R * C - 1;
+         i++) { // of 2^-40 to 1: some are rounded to zero, and some are beyond the largest
         const uint32_t random = sm_philox4x32(9, i, 0).word[0];
         x[i] = sm_bf16_round(ldexpf((float)(int32_t)random, -31 - (int)(random & 7) * (int)(random >> 3 & 5)));
         largest = fmaxf(largest, fabsf(sm_bf16_widen(x[i])));
@@ -66,11 +68,11 @@ int main(int argc, char **argv) {
         const int digits = E5M2 ? 2 : 3;
         const double most = E5M2 ? 57344 : 448, wanted = (double)sm_bf16_widen(x[i]) * scales[1];
         const int e = ilogb(fmax(fabs(wanted), E5M2 ? 0x1p-14 : 0x1p-6)) - digits; // of the last digit
-        const double byte = fmin(fmax(ldexp(nearbyint(ldexp(wanted, -e)), e), -most), most);
+        const double byte = isnan(wanted) ? NAN : fmin(fmax(ldexp(nearbyint(ldexp(wanted, -e)), e), -most), most);
         compare("the byte", i / C, i % C, warps_widen_byte(rows[i], E5M2), byte, 0);
-        compare("the turned byte", i / C, i % C, warps_widen_byte(turned[i % C * R + i / C], E5M2), byte, 0);
+        compare("the byte of columns", i / C, i % C, warps_widen_byte(columns[i % C * R + i / C], E5M2), byte, 0);
     }
-    compare("the size", 0, 0, sm_f16_of_bits(sizes[1]), largest, 0);
+    compare("amax", 0, 0, sm_f16_of_bits(amax[1]), largest, 0);
     for (uint32_t c = 0; c < C && SUMS; c++) {
         double difference = 0;
         for (uint32_t r = 0; r < R; r++) {
@@ -79,10 +81,10 @@ int main(int argc, char **argv) {
         for (uint32_t i = 0; i < n_rows; i++) {
             difference -= strips[i * C + c];
         }
-        compare("the sum", 0, c, difference, 0, 1e-4);
+        compare("the sum", 0, c, difference, c == C - 1 ? NAN : 0, 1e-4);
     }
     for (size_t i = 0; i < GUARD; i++) {
-        compare("what follows", 0, (uint32_t)i, rows[R * C + i] + turned[R * C + i], 2 * 0x7F, 0);
+        compare("what follows", 0, (uint32_t)i, rows[R * C + i] + columns[R * C + i], 2 * 0x7F, 0);
     }
     printf("cast %s x %s: %d wrong\n", argv[1], argv[2], n_wrong);
     return n_wrong > 0;
