@@ -1,5 +1,6 @@
-// test_fp8.c: factors of 8 bits: the formats, scales by the sizes of the last steps, faults put into casts, scales and
+// test_fp8.c: factors of 8 bits: the formats, scales by amax of the last steps, faults put into casts, scales and
 // products, training as in bf16, and a resumed run.
+#include "backends/reference/ref.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/training_curve.h"
 #include "src/verify/spot_check.h"
@@ -52,7 +53,7 @@ TEST(formats) {
 // --- faults ----------------------------------------------------------------------------------
 
 // What is wrong with an op's result.
-typedef enum { NOTHING, SCALE, OLD_SCALE, TURNED, ROWS, SIZE, BIAS, PRODUCT, DX, DW, N_FAULTS } fault;
+typedef enum { NOTHING, SCALE, OLD_SCALE, COLUMNS, ROWS, AMAX, BIAS, PRODUCT, DX, DW, N_FAULTS } fault;
 
 static const struct {
     sm_op_kind kind;
@@ -60,9 +61,9 @@ static const struct {
 } places[N_FAULTS] = {
     [SCALE] = {SM_OP_SCALE_UPDATE, SM_OUT(scale_update, scale)},
     [OLD_SCALE] = {SM_OP_SCALE_UPDATE, SM_OUT(scale_update, history)},
-    [TURNED] = {SM_OP_CAST_FP8, SM_OUT(cast_fp8, columns)},
+    [COLUMNS] = {SM_OP_CAST_FP8, SM_OUT(cast_fp8, columns)},
     [ROWS] = {SM_OP_CAST_FP8, SM_OUT(cast_fp8, rows)},
-    [SIZE] = {SM_OP_CAST_FP8, SM_OUT(cast_fp8, amax)},
+    [AMAX] = {SM_OP_CAST_FP8, SM_OUT(cast_fp8, amax)},
     [BIAS] = {SM_OP_CAST_FP8, SM_OUT(cast_fp8, db)},
     [PRODUCT] = {SM_OP_MATMUL_FORWARD, SM_OUT(matmul_forward, y)},
     [DX] = {SM_OP_MATMUL_BACKWARD_INPUT, SM_OUT(matmul_backward_input, dx)},
@@ -87,13 +88,13 @@ static sm_status spoil(sm_executable *e, int tensor) {
     const sm_backend *reference = sm_backend_find("reference");
     SM_FREED char *values = sm_malloc((size_t)n * size_bytes);
     SM_TRY(reference->download(e, tensor, 0, n, values));
-    for (int64_t i = 0; i < n && (planted == SIZE || planted >= PRODUCT || planted == SCALE); i++) {
+    for (int64_t i = 0; i < n && (planted == AMAX || planted >= PRODUCT || planted == SCALE); i++) {
         float wide;
         sm_dtype_format(t->dtype)->widen(1, values + (size_t)i * size_bytes, &wide);
         wide *= 2;
         sm_dtype_format(t->dtype)->round(1, &wide, values + (size_t)i * size_bytes);
     }
-    for (int64_t i = 0; i + 1 < n && (planted == TURNED || planted == ROWS || planted == OLD_SCALE || planted == BIAS);
+    for (int64_t i = 0; i + 1 < n && (planted == COLUMNS || planted == ROWS || planted == OLD_SCALE || planted == BIAS);
          i++) {
         char *a = values + (size_t)i * size_bytes, *b = a + size_bytes, kept[8];
         if (memcmp(a, b, size_bytes) != 0) {
@@ -145,7 +146,7 @@ TEST(faults_are_found) {
 
 // --- training --------------------------------------------------------------------------------
 
-// As in bf16, within a percent; and the scales have followed the sizes.
+// As in bf16, within a percent; and the scales have followed amax.
 TEST(losses_are_those_of_bf16) {
     static double narrow[N_STEPS], bytes[N_STEPS];
     SM_OWN(sm_device) *device = open_backend("reference", 1);
@@ -189,6 +190,16 @@ TEST(an_infinite_weight_is_not_hidden) {
     take_steps(&f, 2, losses);
     assert_true(isfinite(losses[0]) && isnan(losses[1]));
     tear_down(&f);
+}
+
+// It stays NaN in 8 bits, and the scale is that of the other numbers.
+TEST(a_nan_has_no_part_in_amax) {
+    const float x[4] = {1, NAN, -3, 2}, scale = 16;
+    float amax = 0, wide[4];
+    uint8_t rows[4], columns[4];
+    ref_cast_fp8_f32(2, 2, sm_dtype_format(SM_E4M3), x, &scale, rows, columns, &amax);
+    sm_dtype_format(SM_E4M3)->widen(4, columns, wide);
+    assert_true(amax == 3 && wide[0] == 16 && wide[1] == -48 && isnan(wide[2]) && wide[3] == 32);
 }
 
 // So a run may be resumed with another --recompute.

@@ -499,6 +499,10 @@ def what_is_not_finite_has_no_scale(browser):
             step.valuesAt = (tensor, at) => before(tensor, at).map((x) => (tensor === amax && at === 2 * i ? bad : x));
             if (!Number.isNaN(made('scale')) || made('history') !== 0) wrong.push([String(bad), String(made('scale')), made('history')]);
         }
+        const cast = step.walk.ops.findIndex((op) => op.kind === 'cast_fp8'), x = step.operandOf(step.walk.ops[cast], 'x').tensor;
+        step.valuesAt = (tensor, at) => before(tensor, at).map((value, k) => (tensor === x && k === 0 ? NaN : value));
+        const largest = trace.makersOf(cast, 'amax', 0).value; // NaN has no part in it
+        if (!(largest > 0)) wrong.push(['amax', String(largest)]);
         step.valuesAt = before;
         return wrong;""")
     assert not wrong, wrong

@@ -2,7 +2,7 @@
 // scale, a power of two that brings its numbers into the format's range; a product is divided by both factors' scales.
 #include "backends/reference/ref.h"
 
-// rows = the number of 8 bits nearest to scale x;  columns = rows^T;  amax = max(amax, max |x|)
+// rows = the number of 8 bits nearest to scale x;  columns = rows^T;  amax = max(amax, max |x|), NaN left out
 // x, rows (N,C), columns (C,N), scale, amax (1)
 void REF(cast_fp8)(int64_t N, int64_t C, const sm_number_format *format, const real *x, const real *scale,
                    uint8_t *rows, uint8_t *columns, real *amax) {

@@ -180,7 +180,7 @@ const rules = (() => {
         combine: 'y[i] = a x[i] + b z[i]',
         cast_fp8: `rows[n,c] = fp8(scale x[n,c])
             columns[c,n] = fp8(scale x[n,c])
-            amax = max(amax, max_n max_c abs(x[n,c]))
+            amax = max(amax, max_n max_c [abs(x[n,c]) >= 0] abs(x[n,c]))
             db[c] += sum_n x[n,c]`,
         scale_update: `
             history[s,i] = [s = 0] [finite(amax[i]) = 1] amax[i] + [s > 0] history[s - 1,i]
