@@ -161,18 +161,25 @@ sm_status cli_row_file_open(const char *path, bool looks, cli_row_file *file) {
     if (path == NULL) {
         return SM_OK;
     }
-    const bool is_whole = sm_format_of_file(path, &file->format) && file->format != SM_FORMAT_JSONL;
-    file->rows = is_whole && !looks ? json_array() : NULL;
-    return is_whole ? SM_OK : sm_sweep_log_open(path, looks, &file->log);
+    if (!sm_format_of_file(path, &file->format) || file->format == SM_FORMAT_JSONL) {
+        return sm_sweep_log_open(path, looks, &file->log);
+    }
+    SM_TRY(looks ? SM_OK : sm_atomic_open_alone(path, &file->whole));
+    file->rows = file->whole != NULL ? json_array() : NULL;
+    return SM_OK;
 }
 
-static sm_status write_whole(const cli_row_file *file, const json_t *rows) {
+// In between to a file of its own: `whole` keeps other runs away to the end.
+static sm_status write_whole(const cli_row_file *file, const json_t *rows, sm_atomic_file *whole) {
     SM_FREED char *text = NULL;
     size_t size_bytes = 0;
     FILE *out = sm_memstream(&text, &size_bytes);
     const sm_status status = sm_record_write_all(&sm_row_table, file->format, out, rows);
     sm_memstream_close(out);
-    return status == SM_OK ? sm_atomic_write_all(file->path, text, size_bytes) : status;
+    SM_TRY(status);
+    SM_TRY(whole != NULL ? sm_atomic_write(whole, text, size_bytes)
+                         : sm_atomic_write_all(file->path, text, size_bytes));
+    return whole != NULL ? sm_atomic_commit(whole) : SM_OK;
 }
 
 sm_status cli_row_file_add(cli_row_file *file, json_t *row) {
@@ -181,7 +188,7 @@ sm_status cli_row_file_add(cli_row_file *file, json_t *row) {
     }
     if (file->rows != NULL && seconds_since(file->written_ns) > most_lost_s) {
         file->written_ns = sm_now_ns();
-        return write_whole(file, file->rows);
+        return write_whole(file, file->rows, NULL);
     }
     return file->log != NULL ? sm_sweep_log_append(file->log, row) : SM_OK;
 }
@@ -194,10 +201,12 @@ size_t cli_row_file_number(const cli_row_file *file, const json_t *row) {
 
 sm_status cli_row_file_close(cli_row_file *file) {
     SM_OWN(json_t) *rows = file->rows;
+    SM_OWN(sm_atomic_file) *whole = file->whole;
     sm_sweep_log_close(file->log);
     file->log = NULL;
     file->rows = NULL;
-    return rows != NULL ? write_whole(file, rows) : SM_OK;
+    file->whole = NULL;
+    return json_array_size(rows) > 0 ? write_whole(file, rows, whole) : SM_OK; // without a row the old file stays
 }
 
 sm_status cli_write_row(const char *path, json_t *row) {

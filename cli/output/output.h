@@ -40,8 +40,9 @@ const char *cli_text_duration(double seconds, char text[32]); // "45 s", "12 min
 typedef struct {
     const char *path; // NULL: none
     sm_format format;
-    struct sm_sweep_log *log; // of rows that are appended; NULL: it is written as a whole
-    json_t *rows;             // kept until then
+    struct sm_sweep_log *log;     // of rows that are appended; NULL: it is written as a whole
+    json_t *rows;                 // kept until then
+    struct sm_atomic_file *whole; // opened before them
     int64_t written_ns;
 } cli_row_file;
 

@@ -50,8 +50,10 @@ static bool is_temporary_of(const char *name, const char *base, size_t base_leng
            digits[n + 1 + strspn(digits + n + 1, "0123456789")] == '\0';
 }
 
-// Removes the temporaries of `path` whose processes have ended.
-static void remove_abandoned(const char *path) {
+// Removes the temporaries of `path` whose processes have ended. With a temporary of its own it waits for those of others
+// (os_lock_soon); false: another process keeps one.
+static bool remove_abandoned(const char *path, const char *own) {
+    bool is_alone = true;
     const char *slash = strrchr(path, '/');
     const char *base = slash != NULL ? slash + 1 : path;
     int folder_length = (int)(base - path);
@@ -59,14 +61,17 @@ static void remove_abandoned(const char *path) {
     SM_AT_END(os_free_names) os_names names;
     (void)os_list_folder(folder, &names);
     for (int i = 0; i < names.n; i++) {
-        if (is_temporary_of(names.list[i], base, strlen(base))) {
-            SM_FREED char *name = sm_text_of("%.*s%s", folder_length, path, names.list[i]);
+        SM_FREED char *name = sm_text_of("%.*s%s", folder_length, path, names.list[i]);
+        if (is_temporary_of(names.list[i], base, strlen(base)) && (own == NULL || strcmp(name, own) != 0)) {
             SM_CLOSED int fd = open(name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-            if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0) {
+            const int error = fd < 0 ? EBADF : own != NULL ? os_lock_soon(fd) : flock(fd, LOCK_EX | LOCK_NB);
+            if (error == 0) {
                 sm_temporary_remove(name);
             }
+            is_alone = is_alone && error != EWOULDBLOCK;
         }
     }
+    return is_alone;
 }
 
 static int create_file(const char *name) { return open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666); }
@@ -94,7 +99,7 @@ static bool is_ours(int fd) {
 
 // Makes and locks a temporary that no process has, then checks that it still exists.
 static sm_status make_temporary(const char *path, int (*create)(const char *name), char **made, int *made_fd) {
-    remove_abandoned(path);
+    (void)remove_abandoned(path, NULL);
     for (int attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
         SM_FREED char *name = sm_text_of("%s%s%ld-%d", path, infix, (long)getpid(), attempt);
         SM_CLOSED int fd = create(name);
@@ -168,6 +173,15 @@ sm_status sm_atomic_open(const char *path, sm_atomic_file **file) {
     if (permissions != 0 && chmod(f->temporary, permissions) != 0) {
         return fail_errno("set permissions", path, errno);
     }
+    *file = sm_give(&f);
+    return SM_OK;
+}
+
+sm_status sm_atomic_open_alone(const char *path, sm_atomic_file **file) {
+    SM_OWN(sm_atomic_file) *f = NULL;
+    *file = NULL;
+    SM_TRY(sm_atomic_open(path, &f));
+    SM_FAIL_IF(!remove_abandoned(path, f->temporary), SM_ERR_IO, "%s: another run is writing to it", path);
     *file = sm_give(&f);
     return SM_OK;
 }

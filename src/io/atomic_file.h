@@ -20,6 +20,9 @@ sm_status sm_atomic_check(const char *path, mode_t *permissions);
 // a folder, a device or a pipe is refused. SM_ERR_IO names the path and the reason.
 sm_status sm_atomic_open(const char *path, sm_atomic_file **file);
 
+// Likewise of a file that is written for long: SM_ERR_IO, after seconds, if another process is writing it.
+sm_status sm_atomic_open_alone(const char *path, sm_atomic_file **file);
+
 // Appends. After a failure (such as a full disk) only close is valid.
 sm_status sm_atomic_write(sm_atomic_file *file, const void *data, size_t size_bytes);
 

@@ -363,6 +363,18 @@ TEST(files_are_guarded) {
     assert_int_equal(flock(file, LOCK_EX), 0);
     expect_run(TINY "-b 1 --seq-len 8 -r 1 --output-file $T/mine --resume", 1, NULL, "another run");
     close(file);
+    temp_put_text("whole.json", "[]");
+    temp_put_text("whole.json.tmp-1-0", "");
+    file = open(temp_path("whole.json.tmp-1-0"), O_RDWR | O_CLOEXEC); // as a run has that writes the file at its end
+    assert_int_equal(flock(file, LOCK_EX), 0);
+    expect_run(TINY "-b 1 --seq-len 8 -r 1 --output-file $T/whole.json", 1, NULL, "whole.json: another run");
+    close(file);
+    expect_run(TINY "-b 1 --seq-len 8 -r 1 --output-file $T/whole.json --resume", 2, NULL, "file of lines");
+    expect_run(TINY "-b 1 --seq-len 8 -r 1 --output-file $T/whole.json --data $T/none", 1, NULL, "none");
+    expect_exit("report $T/whole.json", 1); // without a row it stays
+    expect_run(TINY "-b 1 --seq-len 8 -r 1 --output-file $T/whole.json", 0, NULL, NULL);
+    expect_exit("report $T/whole.json -o csv", 0);
+    shell("test $(ls $T/whole.json* | wc -l) = 1");
 }
 
 // And no configuration runs twice.
