@@ -153,14 +153,22 @@ static sm_status run_way(trial *x, int way, float *result, int64_t *least_ns) {
     return status;
 }
 
-// Whether a way computes what way 0 does, and its time; one that fails does not.
-static bool is_right(trial *x, int way, int64_t *least_ns) {
+// Whether a way computes what way 0 does, and its time; one that fails does not, unless way 0 fails now, too: the device
+// is lost then.
+static sm_status judge(trial *x, int way, bool *is_right, int64_t *least_ns) {
     const host_tuner *t = x->tuner;
     const sm_tensor *out = &x->alone->tensors[tried_op(x)->out[0]];
     const double rounding = sm_dtype_is_narrow(out->dtype) ? 2 * sm_dtype_format(out->dtype)->unit_roundoff : 0;
     char text[HOST_WAY_SIZE];
-    return t->name_way(t->e->device, t->e->plan, x->op, way, text) && run_way(x, way, x->result, least_ns) == SM_OK &&
-           compare(x->result, x->expected, sm_tensor_elems(out)) <= t->tolerance + rounding;
+    *is_right = false;
+    if (!t->name_way(t->e->device, t->e->plan, x->op, way, text)) {
+        return SM_OK;
+    }
+    if (run_way(x, way, x->result, least_ns) != SM_OK) {
+        return run_way(x, 0, NULL, &(int64_t){INT64_MAX});
+    }
+    *is_right = compare(x->result, x->expected, sm_tensor_elems(out)) <= t->tolerance + rounding;
+    return SM_OK;
 }
 
 // The fastest way. Those near it run in turns, as the machine may be busy for a while.
@@ -175,7 +183,8 @@ static sm_status measure(trial *x, int *best, double *speedup) {
     for (int way = 0; way < HOST_MOST_WAYS; way++) {
         int64_t its_ns = INT64_MAX;
         SM_TRY(way == 0 ? run_way(x, 0, x->expected, &its_ns) : SM_OK);
-        const bool is_way = way == 0 || (host_now_ns() < x->end_ns && is_right(x, way, &its_ns));
+        bool is_way = way == 0;
+        SM_TRY(way > 0 && host_now_ns() < x->end_ns ? judge(x, way, &is_way, &its_ns) : SM_OK);
         least_ns[way] = is_way ? its_ns : INT64_MAX;
         best_ns = least_ns[way] < best_ns ? least_ns[way] : best_ns;
     }

@@ -1,8 +1,11 @@
 // test_tuning.c: the cache of choices: each key's choices come back; damaged files, files of another key and unwritable
-// ones only cause a warning.
+// ones only cause a warning. And ways that fail, on a device that is lost by it, and on one that is not.
 #include <glob.h>
 
+#include "tests/support/session.h"
 #include "tests/support/temp_folder.h"
+#include "backends/host/tune.h"
+#include "src/verify/op_cases.h"
 #include "backends/host/tuning.h"
 
 // The value under a name in the file of a key, and the start of the warning.
@@ -123,6 +126,70 @@ TEST(test_untrusted_entries) {
     save_choice("t", "x", "3"); // closes the folder to others
     expect_choice("t", "x", "3", NULL);
     setenv("XDG_CACHE_HOME", temp_folder, 1);
+}
+
+// --- ways ------------------------------------------------------------------------------------
+
+enum { N_WAYS = 4, FAILS = 1 };
+static int now, most; // the way that is tried, and the highest so far
+static bool loses, is_lost;
+
+static bool name_work(SM_UNUSED const sm_device *device, SM_UNUSED const sm_plan *plan, SM_UNUSED const sm_op *op,
+                      char name[HOST_WORK_SIZE]) {
+    return snprintf(name, HOST_WORK_SIZE, "gelu") > 0;
+}
+
+static bool name_way(SM_UNUSED const sm_device *device, SM_UNUSED const sm_plan *plan, SM_UNUSED const sm_op *op,
+                     int way, char text[HOST_WAY_SIZE]) {
+    return snprintf(text, HOST_WAY_SIZE, "way %d", way) > 0 && way < N_WAYS;
+}
+
+static void try_way(SM_UNUSED sm_device *device, SM_UNUSED const sm_plan *plan, const int *way) {
+    now = way != NULL ? *way : 0;
+    most = now > most ? now : most;
+}
+
+static void choose(SM_UNUSED sm_executable *e, SM_UNUSED int i, SM_UNUSED const char *name, int way) {
+    assert_int_not_equal(way, FAILS);
+}
+
+static sm_status execute(sm_executable *e, sm_range range, int64_t *op_ns) {
+    is_lost = is_lost || (loses && now == FAILS);
+    SM_FAIL_IF(is_lost || now == FAILS, SM_ERR_DEVICE, "way %d: the device does not answer", now);
+    return sm_backend_find("reference")->execute(e, range, op_ns);
+}
+
+TEST(a_lost_device_ends_it) {
+    SM_OWN(sm_device) *device = open_backend("reference", 1);
+    SM_OWN(sm_plan) *plan = NULL;
+    sm_backend failing = *device->backend;
+    sm_executable *e;
+    ok(sm_op_text_plan(SM_OP_GELU_FORWARD, "n=64", (sm_precision){.dtype = SM_F32}, &plan));
+    ok(sm_plan_assign_memory(plan, 0));
+    ok(device->backend->prepare(device, plan, &e));
+    failing.execute = execute;
+    device->backend = &failing;
+    for (int i = 0; i < 2; i++) {
+        const host_tuner tuner = {.e = e,
+                                  .key = i == 0 ? "kept" : "lost",
+                                  .n_rounds = 1,
+                                  .n_runs = 1,
+                                  .op_s = 60,
+                                  .all_s = 60,
+                                  .faster = 1,
+                                  .tolerance = 1e-6,
+                                  .is_prepared_for_way = true,
+                                  .name_work = name_work,
+                                  .name_way = name_way,
+                                  .try_way = try_way,
+                                  .choose = choose};
+        loses = i == 1;
+        most = 0;
+        assert_int_equal(host_tune(&tuner), loses ? SM_ERR_DEVICE : SM_OK);
+        assert_int_equal(most, loses ? FAILS : N_WAYS - 1);
+    }
+    assert_string_equal(sm_error_message(), "way 0: the device does not answer");
+    failing.release(e);
 }
 
 AROUND_ALL(temp_cache_make, temp_folder_remove)

@@ -1,3 +1,5 @@
+// known_product.c: a product of small whole numbers: its sums are exact in every format and order, so kernels of matrix
+// units that are tried must give these very numbers.
 #include "backends/opencl/families/families.h"
 
 static float a_at(int m, int k) { return (float)((m * 7 + k * 3 + m / 11) % 11 - 5); }

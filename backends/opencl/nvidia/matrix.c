@@ -30,8 +30,8 @@ static bool computes(opencl_device *d, const char *name, sm_dtype dtype) {
 
 // --- running a product by wgmma ------------------------------------------------------------------------------
 
-// Odd sizes, so that tiles go beyond the matrices; three work-groups for the four tiles.
-enum { WIDE_M = 200, WIDE_N = 264, WIDE_K = 144, WIDE_GROUPS = 3, WIDE_ITEMS = 384 };
+// Odd sizes, so that tiles go beyond the matrices; three work-groups for the four tiles, or more.
+enum { WIDE_M = 200, WIDE_N = 264, WIDE_K = 144, WIDE_GROUPS = 3, GROUP_ROWS = 64, GROUP_ITEMS = 128 };
 
 static const float byte_scales[] = {2, 4}; // by which bytes of A and B count as multiplied
 
@@ -42,6 +42,9 @@ typedef struct {
     const char *options;
     bool has_sums; // of the columns of B
 } wide_kind;
+
+// That multiply, each 64 rows of a tile: square tiles have 64.
+static int groups_of(const wide_kind *w) { return w->tile_n == GROUP_ROWS ? 1 : 2; }
 
 #define WIDE(a, b, c, along_k)                                                                                  \
     {                                                                                                           \
@@ -58,6 +61,8 @@ static const wide_kind wide_kinds[] = {
 };
 static const wide_kind wide_with_sums = {WIDE(SM_BF16, SM_BF16, SM_BF16, false), 256, 64, WIDE_BF16 " -DCOLUMN_SUMS=1",
                                          true};
+static const wide_kind wide_low = {WIDE(SM_BF16, SM_BF16, SM_BF16, false), 64, 64,
+                                   "-DTILE_N=64 -DSTAGES=8 -DBESIDE=2 -DSPARING -DCONSUMERS=1 -DDATA_BF16", false};
 static const wide_kind wide_bytes[] = {
     {WIDE(SM_E4M3, SM_E4M3, SM_BF16, true), 256, 64, WIDE_BF16 " -DB_TRANSPOSED -DFP8_A=e4m3 -DFP8_B=e4m3", false},
     {WIDE(SM_E5M2, SM_E4M3, SM_BF16, true), 256, 64, WIDE_BF16 " -DB_TRANSPOSED -DFP8_A=e5m2 -DFP8_B=e4m3", false},
@@ -104,8 +109,9 @@ static sm_status encode_wide(opencl_device *d, const wide_kind *w, cl_mem buffer
             ? (opencl_tensor_map){.dtype = dtype, .n_dims = 2, .dims = {k, WIDE_N}, .box = {w->cols, w->tile_n}}
             : (opencl_tensor_map){.dtype = dtype, .n_dims = 2, .dims = {WIDE_N, k}, .box = {w->cols, w->cols}};
     const opencl_tensor_map of_c = {.dtype = dtype, .n_dims = 3, .dims = {WIDE_N, WIDE_M, 1}, .box = {w->cols, 64, 1}};
-    const opencl_tensor_map shapes[WIDE_MAPS] = {
-        {.dtype = dtype, .n_dims = 2, .dims = {k, WIDE_M}, .box = {w->cols, 128}}, of_b, of_c, of_c, of_b};
+    const opencl_tensor_map of_a = {
+        .dtype = dtype, .n_dims = 2, .dims = {k, WIDE_M}, .box = {w->cols, GROUP_ROWS * groups_of(w)}};
+    const opencl_tensor_map shapes[WIDE_MAPS] = {of_a, of_b, of_c, of_c, of_b};
     static const int buffer_of[WIDE_MAPS] = {0, 1, 2, 2, 3}; // the fourth is unused
     for (int i = 0; i < WIDE_MAPS; i++) {
         uint64_t address = 0;
@@ -132,8 +138,8 @@ static sm_status set_wide_arguments(const opencl_device *d, const wide_kind *w, 
 static sm_status multiply_wide(opencl_device *d, const wide_kind *w, cl_mem buffers[WIDE_BUFFERS], unsigned char *c,
                                float strips[STRIPS * WIDE_N]) {
     const size_t strips_bytes = STRIPS * WIDE_N * sizeof *strips;
-    const size_t local = WIDE_ITEMS;
-    const size_t global = (size_t)WIDE_GROUPS * WIDE_ITEMS;
+    const size_t local = (size_t)(groups_of(w) + 1) * GROUP_ITEMS;
+    const size_t global = WIDE_GROUPS * local;
     unsigned char maps[WIDE_MAPS * OPENCL_MAP_BYTES];
     float bias[WIDE_N];
     SM_AT_END(opencl_end_kernel) cl_kernel kernel = NULL;
@@ -255,6 +261,7 @@ static struct {
     finding floats[SM_PRODUCTS_TF32X3 + 1]; // by wgmma, for each way to multiply floats
     finding sums;                           // of columns of B, next to products by wgmma
     finding bytes;                          // by wgmma
+    finding low;                            // likewise, in tiles of 64 rows
     struct {
         bool is_tried;
         char trouble[SM_TEXT_SIZE];
@@ -328,6 +335,11 @@ bool opencl_has_wgmma(const opencl_facts *facts, sm_dtype dtype, sm_products pro
 bool opencl_has_wgmma_sums(const opencl_facts *facts) {
     const int i = find_device(facts);
     return i >= 0 && known[i].units.has_wgmma && are_right(facts, &known[i].sums, &wide_with_sums, 1);
+}
+
+bool opencl_has_wgmma_low(const opencl_facts *facts) {
+    const int i = find_device(facts);
+    return i >= 0 && known[i].units.has_wgmma && are_right(facts, &known[i].low, &wide_low, 1);
 }
 
 bool opencl_has_wgmma_bytes(const opencl_facts *facts) {

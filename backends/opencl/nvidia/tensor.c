@@ -255,7 +255,8 @@ static wide_tiles choose_wide_by_rule(const opencl_facts *facts, const opencl_pr
     wide_tiles best = wide_of(facts, p, 0);
     for (int i = 1; i < count_wide(p); i += i == N_TRIED - 1 ? NARROWEST - i : 1) {
         const wide_tiles t = wide_of(facts, p, i);
-        if (cost_of_wide(facts, p, &t, t.n_parts) * 100 < cost_of_wide(facts, p, &best, best.n_parts) * WORTH_PERCENT) {
+        if (cost_of_wide(facts, p, &t, t.n_parts) * 100 < cost_of_wide(facts, p, &best, best.n_parts) * WORTH_PERCENT &&
+            (!t.is_low || opencl_has_wgmma_low(facts))) {
             best = t;
         }
     }

@@ -80,6 +80,7 @@ const opencl_matrix_units *opencl_find_matrix_units(const opencl_facts *facts);
 bool opencl_has_wgmma(const opencl_facts *facts, sm_dtype dtype, sm_products products);
 bool opencl_has_wgmma_sums(const opencl_facts *facts);  // likewise with sums of the columns of B
 bool opencl_has_wgmma_bytes(const opencl_facts *facts); // likewise of e4m3 and e5m2
+bool opencl_has_wgmma_low(const opencl_facts *facts);   // likewise in tiles of 64 rows
 
 // Whether wgmma computes attention with such heads correctly; and the error, "" if none.
 bool opencl_has_wgmma_attention(const opencl_facts *facts, sm_dtype dtype, opencl_heads heads);
