@@ -239,6 +239,14 @@ static void check_same_bits(sm_session *runs[2]) {
     sm_session_close(runs[1]);
 }
 
+// OF_FLOATS makes a difference in plans of 16 bits alone.
+TEST(test_plain_programs_are_one) {
+    SM_OWN(sm_device) *device = open_device("local");
+    sm_session_close(start_training(device, 0));
+    assert_true(opencl_is_built((const opencl_device *)device, "plain", "-DWHOLE"));
+    assert_false(opencl_is_built((const opencl_device *)device, "plain", "-DWHOLE -DOF_FLOATS"));
+}
+
 TEST(test_same_bits_twice) {
     SM_OWN(sm_device) *device = open_device(NULL);
     check_same_bits((sm_session *[]){start_training(device, 0.1), start_training(device, 0.1)});

@@ -22,7 +22,8 @@ static bool is_whole(const opencl_binder *b, int64_t row_elems) {
 
 void opencl_begin_rows(opencl_binder *b, const char *stem, const char *kernel, int64_t row_elems) {
     const bool whole = is_whole(b, row_elems);
-    const bool of_floats = strcmp(stem, "optimizer") == 0; // 16 bytes of them: a warp's lie side by side
+    const bool is_narrow = sm_dtype_is_narrow(b->e->base.plan->dtype);
+    const bool of_floats = is_narrow && strcmp(stem, "optimizer") == 0; // 16 bytes of them: a warp's lie side by side
     opencl_begin(b, stem, whole && of_floats ? "-DWHOLE -DOF_FLOATS" : whole ? "-DWHOLE" : "", kernel);
     b->vector = whole && !of_floats ? whole_vector(b->e->base.plan) : b->vector;
 }
