@@ -269,15 +269,15 @@ static sm_status open_session(const cli_job *job, const sm_op_operands *operands
     row->tune_ns = executable->tune_ns > 0 ? executable->tune_ns : row->tune_ns;
     SM_ROW_TEXT(row->loop.transport, sm_exchange_transport((*session)->exchange));
     SM_ROW_TEXT(row->loop.devices, sm_exchange_devices((*session)->exchange));
-    const char *devices = row->loop.devices;
-    const char *const warnings[] = {
-        executable->tune_warning, sm_exchange_advice((*session)->exchange), executable->note,
-        devices[0] != '\0' ? SM_TEXT_IN(SM_ROW_REASON_SIZE, "the processes have unlike or shared devices: %s", devices)
-                           : ""};
+    const char *const warnings[] = {executable->tune_warning, sm_exchange_advice((*session)->exchange),
+                                    executable->note};
     for (size_t i = 0; i < sizeof(warnings) / sizeof(warnings[0]); i++) {
         if (warnings[i][0] != '\0') {
             sm_row_warn(row, "%s", warnings[i]);
         }
+    }
+    if (row->loop.devices[0] != '\0') {
+        sm_row_warn(row, "the processes have unlike or shared devices: %s", row->loop.devices);
     }
     if (row->gpu_info[0] == '\0' && before_bytes != SM_ABSENT) { // it computes in the process's memory
         row->estimated_rss_bytes = before_bytes + (int64_t)sm_session_memory(device, (*session)->plan);

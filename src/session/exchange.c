@@ -201,31 +201,38 @@ const char *sm_exchange_advice(const sm_exchange *x) { return x != NULL && x->li
 
 const char *sm_exchange_devices(const sm_exchange *x) { return x != NULL ? x->devices : ""; }
 
-// Processes on a host's processor have their own cores.
+// Processes on a host's processor have their own cores. A name is told where it changes.
+void sm_list_places(const sm_place *all, int n, char text[SM_DEVICES_SIZE]) {
+    enum { MORE_SIZE = sizeof ", and 2147483647 more" };
+    bool is_usual = true;
+    text[0] = '\0';
+    for (int i = 0; i < n * n; i++) {
+        const sm_place *a = &all[i / n], *b = &all[i % n];
+        const bool is_one = a > b && strcmp(a->uuid, b->uuid) == 0 && strcmp(a->host, b->host) == 0;
+        const bool are_alike = strncmp(a->id, b->id, strcspn(a->id, ":") + 1) == 0 && strcmp(a->name, b->name) == 0;
+        is_usual = is_usual && are_alike && (!is_one || a->is_host_processor);
+    }
+    for (int i = 0, end = 0; i < n && !is_usual; i++) {
+        const bool is_new = i == 0 || strcmp(all[i].name, all[i - 1].name) != 0;
+        SM_FREED char *one =
+            sm_text_of("%s%s%s%s", i > 0 ? ", " : "", all[i].id, is_new ? " " : "", is_new ? all[i].name : "");
+        const bool has_room = end + (int)strlen(one) + MORE_SIZE <= SM_DEVICES_SIZE;
+        end += has_room ? sprintf(text + end, "%s", one) : sprintf(text + end, ", and %d more", n - i);
+        n = has_room ? n : i;
+    }
+}
+
 static sm_status compare_devices(sm_exchange *x) {
-    typedef struct {
-        char host[64], id[32], uuid[40], name[SM_TEXT_SIZE];
-    } place;
     const sm_device_info *info = &x->device->info;
     const int n = sm_comm_size(x->comm);
-    SM_FREED place *all = sm_calloc((size_t)n, sizeof *all);
-    place mine = {.host = ""};
-    bool is_usual = true;
+    SM_FREED sm_place *all = sm_calloc((size_t)n, sizeof *all);
+    sm_place mine = {.is_host_processor = info->is_host_processor};
     (void)gethostname(mine.host, sizeof mine.host - 1);
     snprintf(mine.id, sizeof mine.id, "%s", info->id);
     snprintf(mine.uuid, sizeof mine.uuid, "%s", info->uuid[0] != '\0' ? info->uuid : info->id);
     snprintf(mine.name, sizeof mine.name, "%s", info->name);
     SM_TRY(sm_comm_gather(x->comm, &mine, sizeof mine, all));
-    for (int i = 0; i < n * n; i++) {
-        const place *a = &all[i / n], *b = &all[i % n];
-        const bool is_one = a > b && strcmp(a->uuid, b->uuid) == 0 && strcmp(a->host, b->host) == 0;
-        const bool are_alike = strncmp(a->id, b->id, strcspn(a->id, ":") + 1) == 0 && strcmp(a->name, b->name) == 0;
-        is_usual = is_usual && are_alike && (!is_one || info->is_host_processor);
-    }
-    for (size_t i = 0, end = 0; i < (size_t)n && !is_usual && end < sizeof x->devices; i++) {
-        end += (size_t)snprintf(x->devices + end, sizeof x->devices - end, "%s%s %s", i > 0 ? ", " : "", all[i].id,
-                                all[i].name);
-    }
+    sm_list_places(all, n, x->devices);
     return SM_OK;
 }
 

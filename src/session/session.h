@@ -24,6 +24,11 @@ const char *sm_exchange_advice(const sm_exchange *exchange);
 // The device of each process, where they differ in kind or share a card; "" where each has one of its own, all alike.
 enum { SM_DEVICES_SIZE = 512 };
 const char *sm_exchange_devices(const sm_exchange *exchange);
+typedef struct {
+    char host[64], id[32], uuid[40], name[SM_TEXT_SIZE]; // of a process's device
+    bool is_host_processor;
+} sm_place;
+void sm_list_places(const sm_place *all, int n, char text[SM_DEVICES_SIZE]); // the same, of n processes
 void sm_exchange_close(sm_exchange *exchange); // NULL is fine; call it after the executable is released
 SM_OWNABLE(sm_exchange, sm_exchange_close)
 

@@ -398,3 +398,29 @@ TEST(test_alone_everything_is_done_at_once) {
     assert_int_equal(sm_comm_compare(NULL, SM_ERR_IO, &fact, 1, ""), SM_ERR_IO);
     assert_true(sm_comm_has_agreed(NULL));
 }
+
+// All of them, or how many more there are. Alike ones, each its own, are not told.
+TEST(devices_are_listed) {
+    static sm_place all[64];
+    char text[SM_DEVICES_SIZE];
+    for (int i = 0; i < 64; i++) {
+        snprintf(all[i].id, sizeof all[i].id, "opencl:0.%d", i);
+        snprintf(all[i].uuid, sizeof all[i].uuid, "%d", i);
+        snprintf(all[i].name, sizeof all[i].name, "NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition");
+    }
+    sm_list_places(all, 16, text);
+    assert_string_equal(text, "");
+    snprintf(all[15].uuid, sizeof all[15].uuid, "%d", 14); // shared
+    sm_list_places(all, 16, text);
+    assert_non_null(strstr(text, "Edition, opencl:0.1, opencl:0.2,"));
+    assert_non_null(strstr(text, ", opencl:0.14, opencl:0.15"));
+    snprintf(all[1].name, sizeof all[1].name, "another");
+    sm_list_places(all, 64, text);
+    assert_non_null(strstr(text, "opencl:0.1 another, opencl:0.2 NVIDIA"));
+    int n_told = 1, n_more = 0;
+    for (const char *at = text; (at = strstr(at, ", opencl:")) != NULL; at++) {
+        n_told++;
+    }
+    assert_int_equal(sscanf(strstr(text, ", and "), ", and %d more", &n_more), 1);
+    assert_int_equal(n_told + n_more, 64);
+}

@@ -402,7 +402,7 @@ compare_fresh
 # Its checks repeat a step, for which the tokens of all are gathered again, and times decide how many steps there are.
 for way in memory messages; do prepare timeout 60 mpirun -n 2 "$stepmark" loop $sizes --seq-len 32 -b 2 -t 1 --no-peaks --transport $way; done
 prepare timeout 60 mpirun -n 2 "$stepmark" loop $sizes --seq-len 32 -b 2 -t 1 --no-peaks --backend cpu,reference -r 2 -o jsonl
-grep -q '"devices": "cpu .*, reference ' "$work/out" || fail "a row does not say that its devices differ"
+grep -q '"devices": "cpu .*, reference"' "$work/out" || fail "a row does not say that its devices differ"
 # Exchanges by themselves, and of steps: each row is checked, and a file has them all.
 exchange() {
     rm -f "$work/rows.jsonl"
