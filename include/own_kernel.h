@@ -89,8 +89,7 @@ void sm_own_process_call(const sm_own_kernel *kernel, int thread, int n_threads)
 void sm_own_process_take(const sm_own_kernel *kernel, const sm_plan *plan, const sm_op *op, void *const in[SM_MAX_IN],
                          void *const out[SM_MAX_OUT], int part, int n_parts);
 
-// The processor time of the process that this one started, 0: none; and the time that the two spun, waiting for one
-// another.
+// The processor time of the process that this one started, 0: none; and of both, spinning while they waited.
 int64_t sm_own_process_busy_ns(int64_t *waiting_ns);
 
 // The number of that process; 0: none.

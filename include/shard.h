@@ -1,5 +1,4 @@
-// shard.h: how elements are divided among processes: the slice that each process sums, and updates with a sharded
-// optimizer.
+// shard.h: how elements are divided among processes: the slice that each sums, and updates with --shard optimizer.
 #pragma once
 
 #include <stdint.h>

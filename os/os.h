@@ -74,8 +74,7 @@ bool os_read_line(const char *root, const char *path, char *line, size_t size_by
 // The number in its first line "key 12" (or, with the colon in the key, "key: 12"); false: none, and *value stays.
 bool os_read_count(const char *root, const char *path, const char *key, uint64_t *value);
 
-// The text after `key` and a colon in its first such line, "model name\t: AMD EPYC 9654", without blanks around it.
-// False: none.
+// The text after `key` and a colon in its first such line, "model name\t: AMD EPYC 9654", trimmed. False: none.
 bool os_read_fact(const char *root, const char *path, const char *key, char *value, size_t size_bytes);
 
 // The user's folder for a kind of files: that of the variable (XDG_CACHE_HOME), else `within` the home folder, or what

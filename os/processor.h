@@ -1,5 +1,4 @@
-// processor.h: a processor's name and features, from what the system reports. `root` is put before /proc: "" except in
-// tests.
+// processor.h: a processor's name and features, as the system reports. `root` stands before /proc: "" but in tests.
 #pragma once
 
 #include <stdbool.h>

@@ -1,5 +1,4 @@
-// cpu.h: shared by the files of the cpu backend: instruction sets (cpu/isa.c), the device (cpu.c) and the executable
-// (cpu/execute.c).
+// cpu.h: shared by the backend's files: instruction sets (cpu/isa.c), the device (cpu.c), the executable (execute.c).
 #pragma once
 
 #include "backends/cpu/common/kernel.h"
@@ -98,6 +97,5 @@ sm_status cpu_measure_peaks_within(sm_device *device, sm_precision precision, si
                                    sm_peaks *peaks);
 sm_status cpu_measure_ceilings(sm_device *device, double seconds, sm_ceiling_sink sink, void *ctx);
 
-// cpu/tuning.c: mode tuned chooses the implementation and blocking of each matmul by measurement. Fills e->choices as
-// host_tune() does.
+// cpu/tuning.c: mode tuned measures ways and blockings of each matmul. Fills e->choices as host_tune() does.
 sm_status cpu_tune(cpu_device *device, cpu_executable *e);

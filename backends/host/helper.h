@@ -21,8 +21,7 @@ bool host_take(int end, void *record, size_t n_bytes);
 // Whether a record, or the other end's close, arrives before a time of host_now_ns.
 bool host_await_record(int end, int64_t deadline_ns);
 
-// Starts a program with these descriptors as standard input and output; its stderr is discarded. False: it cannot be
-// started.
+// Starts a program with these descriptors as standard input and output, and no stderr. False: it cannot be started.
 bool host_start_helper(char *const argv[], int input, int output, os_child *helper);
 
 // Waits for its end, or ends it at a time of host_now_ns. Returns whether it succeeded.

@@ -153,8 +153,7 @@ static sm_status run_way(trial *x, int way, float *result, int64_t *least_ns) {
     return status;
 }
 
-// Whether a way computes what way 0 does, and its time; one that fails does not, unless way 0 fails now, too: the device
-// is lost then.
+// Whether a way computes what way 0 does, and its time. A failing one does not; if way 0 then fails, a device is lost.
 static sm_status judge(trial *x, int way, bool *is_right, int64_t *least_ns) {
     const host_tuner *t = x->tuner;
     const sm_tensor *out = &x->alone->tensors[tried_op(x)->out[0]];

@@ -5,8 +5,7 @@
 
 extern const sm_backend sm_backend_reference;
 
-// Runs one bound op of a plan in f32, or in f64 (reference/run.c). `scratch` has the doubles that it needs besides its
-// operands.
+// Runs one bound op of a plan in f32, or in f64 (reference/run.c). `scratch`: the doubles that it needs besides.
 void ref_run_f32(const host_op *op, double *scratch);
 void ref_run_f64(const host_op *op, double *scratch);
 

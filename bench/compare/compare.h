@@ -96,8 +96,7 @@ typedef struct {
 // Adds "H100=2.49/h" or "EPYC=0.40EUR/h". SM_ERR_USAGE says what is wrong.
 sm_status sm_costs_add(sm_costs *costs, const char *text);
 
-// "10,000,000,000 tokens take 3.2 h and cost 8.01 EUR; 1,249 million tokens for 1 EUR"; "": nothing is known. `costs`
-// may be NULL.
+// "10,000,000,000 tokens take 3.2 h and cost 8.01 EUR; 1,249 million tokens for 1 EUR"; "": unknown, or NULL costs.
 const char *sm_costs_text(const sm_costs *costs, const json_t *row, double tokens_per_s, char text[SM_COST_TEXT_SIZE]);
 #define SM_COSTS_TEXT(costs, row, tokens_per_s) \
     sm_costs_text((costs), (row), (tokens_per_s), (char[SM_COST_TEXT_SIZE]){""})
@@ -135,8 +134,7 @@ extern const sm_table sm_compare_table;
 extern const sm_table sm_apart_table;
 
 // Without `across`: compares rows that agree in everything; if there are none, rows that differ in one factor, the same
-// for all. SM_ERR_USAGE if that factor differs from match to match. Having nothing to compare is no failure: `compared`
-// is empty.
+// for all. SM_ERR_USAGE if that factor differs from match to match. With nothing to compare `compared` is empty.
 sm_status sm_compare(const json_t *rows_a, const json_t *rows_b, const sm_compare_options *options,
                      sm_comparison *comparison);
 void sm_comparison_free(sm_comparison *comparison);

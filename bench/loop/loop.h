@@ -107,6 +107,5 @@ sm_loop_bound sm_loop_judge(const sm_loop_division *division);
 // time of a headline step without its data: a median, so that preempted steps have no effect.
 sm_status sm_loop_verdict(const sm_plan *plan, double work_ns, sm_row *row);
 
-// Removes the verdict if the row, with all its figures set, supports none (compare.h): `verdict` then has the
-// reason.
+// Removes the verdict if the row, with all its figures set, supports none (compare.h); `verdict` says why, then.
 void sm_loop_withhold_verdict(sm_row *row);

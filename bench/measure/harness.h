@@ -103,8 +103,7 @@ double sm_pass_flops(const sm_plan *plan, sm_pass_type pass, int n_accum);
 // its default settings. Of ops by themselves: the sum of what the longer of both ceilings allows each.
 double sm_pass_ideal_ns(const sm_plan *plan, sm_pass_type pass, int n_accum, double peak_flops, double peak_bandwidth);
 
-// Sets pass_type, test ("step b4s1024"), n_batch, n_seq and n_accum of a row, also for a session that could not be
-// opened.
+// Sets pass_type, test ("step b4s1024"), n_batch, n_seq and n_accum of a row, also of a session that did not open.
 void sm_row_set_test(sm_row *row, sm_pass_type pass, int64_t B, int64_t T, int n_accum);
 
 // Measures, and fills the row. The row was initialised by sm_row_init; the caller sets what only

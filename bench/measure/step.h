@@ -107,6 +107,5 @@ sm_status sm_step_keep(sm_stepper *stepper, sm_row *row, bool *is_kept);
 // After that step, if it is not to be repeated.
 void sm_step_forget(sm_stepper *stepper);
 
-// After that step: repeats it, except for its update. SM_ERR_MISMATCH if the results differ. Weights and state are then
-// as before.
+// After that step: repeats it, but for its update; weights and state are as before. SM_ERR_MISMATCH: other results.
 sm_status sm_step_repeat(sm_stepper *stepper, sm_row *row);

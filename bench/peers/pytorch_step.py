@@ -87,9 +87,10 @@ def join(device):
     return device
 
 
-def own_part(batches, B):
-    """As stepmark shares a batch: process r has the r-th of N equal parts."""
-    return [(tokens[RANK * B : (RANK + 1) * B], targets[RANK * B : (RANK + 1) * B]) for tokens, targets in batches]
+def own_part(batches, B, device):
+    """As stepmark shares a batch: process r has the r-th of N equal parts. All are on the device before the first step."""
+    own = slice(RANK * B, (RANK + 1) * B)
+    return [(tokens[own].to(device), targets[own].to(device)) for tokens, targets in batches]
 
 
 def share(model, device):
@@ -115,11 +116,6 @@ def describe_device(device):
     return dict(n_threads=torch.get_num_threads(), isa=torch.backends.cpu.get_cpu_capability().lower())
 
 
-def to_device(batches, device):
-    """All at once: what is measured is the step, not the way to the device."""
-    return [(tokens.to(device), targets.to(device)) for tokens, targets in batches]
-
-
 def wait(device):
     if device.type == "cuda":
         torch.cuda.synchronize(device)
@@ -139,9 +135,8 @@ def configure(args, row):
     )
     n_steps = 1 + args.warmup + args.repetitions
     batches = load_batches(pathlib.Path(args.data), n_steps, N_PROCESSES * args.batch_size, args.seq_len)
-    batches = own_part(batches, args.batch_size)
     begin_ns = time.monotonic_ns()
-    batches = to_device(batches, device)
+    batches = own_part(batches, args.batch_size, device)
     model = pytorch_models.load_model(folder, config).to(device)
     row["model_n_params"] = sum(p.numel() for p in model.parameters())
     optimizer = make_optimizer(model, row)
@@ -165,11 +160,6 @@ def train_step(device, forward, optimizer, scaler, batch, precision):
     scaler.update()
     wait(device)
     return loss.detach()
-
-
-def peak_device_bytes(device):
-    """Of its tensors; its allocator holds more."""
-    return torch.cuda.max_memory_allocated(device) if device.type == "cuda" else None
 
 
 def energy_mj(device):
@@ -224,7 +214,8 @@ def measure(args, row):
         row.update(status="ok", stop_reason="repetitions")
         report_energy(row, before_mj, energy_mj(device))
     row["peak_rss_bytes"] = peer_row.peak_rss_bytes()
-    row["device_peak_bytes"] = peak_device_bytes(device)
+    if device.type == "cuda":
+        row["device_peak_bytes"] = torch.cuda.max_memory_allocated(device)  # of its tensors; its allocator holds more
 
 
 def is_out_of_memory(error):

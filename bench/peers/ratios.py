@@ -30,10 +30,6 @@ def pooled(runs):
     return [x for run in runs for x in run]
 
 
-def resample(values, rng):
-    return rng.choices(values, k=len(values))
-
-
 def ratio_interval(ours, theirs, n_resamples=N_RESAMPLES):
     """Bootstrap interval (95%) of median(theirs) / median(ours), from a list of samples a round of each.
 
@@ -41,13 +37,13 @@ def ratio_interval(ours, theirs, n_resamples=N_RESAMPLES):
     one program differ by more than the samples of a run do. The same input gives the same answer.
     """
     rng = random.Random(SEED)
+    resample = lambda values: rng.choices(values, k=len(values))
     rounds = list(zip(ours, theirs))
     ratios = []
     for _ in range(n_resamples):
-        picked = resample(rounds, rng)
-        our_median = median(pooled(resample(a, rng) for a, _ in picked))
-        their_median = median(pooled(resample(b, rng) for _, b in picked))
-        ratios.append(their_median / our_median)
+        picked = resample(rounds)
+        our_median = median(pooled(resample(a) for a, _ in picked))
+        ratios.append(median(pooled(resample(b) for _, b in picked)) / our_median)
     cuts = quantiles(ratios, n=40, method="inclusive")
     return cuts[0], cuts[-1]
 

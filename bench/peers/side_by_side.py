@@ -58,12 +58,11 @@ class Test:
         return f"{f'v{self.vocab}' if self.vocab else ''}b{self.B}s{self.T}"
 
 
-def parse_test(text):
-    match = re.fullmatch(r"(?:v([1-9]\d*))?b([1-9]\d*)s([1-9]\d*)", text)
-    if match is None:
-        raise argparse.ArgumentTypeError(f"{text}: not like v50304b4s64 or b4s64")
-    vocab, B, T = match.groups()
-    return Test(int(vocab) if vocab else None, int(B), int(T))
+def parse_tests(text):
+    matches = [re.fullmatch(r"(?:v([1-9]\d*))?b([1-9]\d*)s([1-9]\d*)", test) for test in text.split(",")]
+    if None in matches:
+        raise argparse.ArgumentTypeError(f"{text}: not like v50304b4s64,b4s64")
+    return [Test(*(int(number) if number else None for number in match.groups())) for match in matches]
 
 
 def note(text):
@@ -218,11 +217,6 @@ def row_of(done, name, test, precision):
 # --- all runs -----------------------------------------------------------------------------------
 
 
-def describe(row):
-    is_ok = row["status"] == "ok"
-    return f"{statistics.median(row['samples_ns']) / 1e6:.1f} ms of {len(row['samples_ns'])} steps" if is_ok else f"{row['status']}: {row['reason']}"
-
-
 def measure_test(bench, test, precision):
     """Comparisons of every peer with ours on one test."""
     args = bench.args
@@ -232,17 +226,15 @@ def measure_test(bench, test, precision):
             if any(row["status"] != "ok" for row in rows[OURS] + rows[name]):
                 continue  # there is nothing to compare any more
             row = bench.measure(name, test, precision, number)
-            note(f"{test} {precision}, round {number} of {args.rounds}: {name}: {describe(row)}")
+            samples = row["samples_ns"] if row["status"] == "ok" else []
+            told = f"{statistics.median(samples) / 1e6:.1f} ms of {len(samples)} steps" if samples else f"{row['status']}: {row['reason']}"
+            note(f"{test} {precision}, round {number} of {args.rounds}: {name}: {told}")
             rows[name].append(row)
     tolerance = args.loss_tolerance or ratios.LOSS_TOLERANCE[precision]
     return [
         {"test": str(test), "precision": precision, "peer": name, **ratios.compare(rows[OURS], rows[name], tolerance)}
         for name in args.peers
     ]
-
-
-def measure_all(bench):
-    return [c for test in bench.args.tests for precision in bench.args.precision for c in measure_test(bench, test, precision)]
 
 
 # --- the report ---------------------------------------------------------------------------------
@@ -338,7 +330,7 @@ def parse_arguments():
     add("--peer", action="append", type=name_and_command, default=[], metavar="NAME=COMMAND", help="one more peer")
     add("--arch", default="gpt2", metavar="NAME", help="as `stepmark train --init` knows it (default gpt2)")
     add("-m", "--model-size", default="small", metavar="SIZE", help="as `stepmark train --init` knows it (default small)")
-    add("--tests", default="v50304b4s64,v10000b4s128,v50304b4s256", metavar="LIST",
+    add("--tests", type=parse_tests, default="v50304b4s64,v10000b4s128,v50304b4s256", metavar="LIST",
         help="vocabulary, batch, sequence length (default %(default)s)")
     add("--context", type=peer_row.positive, metavar="N", help="positions of the model, if not the size's")
     add("--precision", default="fp32", metavar="LIST", help=f"of {', '.join(ratios.LOSS_TOLERANCE)} (default fp32)")
@@ -353,16 +345,6 @@ def parse_arguments():
     add("--results", default="peers.jsonl", metavar="FILE", help="rows are appended to it (default peers.jsonl)")
     add("-o", "--output", default="md", choices=("md", "json"), help="the report (default md)")
     args = parser.parse_args()
-    complete(parser, args)
-    return args
-
-
-def complete(parser, args):
-    """Lists out of texts, and what argparse cannot check."""
-    try:
-        args.tests = [parse_test(text) for text in args.tests.split(",")]
-    except argparse.ArgumentTypeError as error:
-        parser.error(str(error))
     args.precision = args.precision.split(",")
     args.all_peers = {**KNOWN_PEERS, **dict(args.peer)}
     args.peers = list(dict.fromkeys([*filter(None, args.peers.split(",")), *dict(args.peer)]))
@@ -375,6 +357,7 @@ def complete(parser, args):
     args.stepmark = str(pathlib.Path(args.stepmark).resolve())
     if not os.access(args.stepmark, os.X_OK):
         parser.error(f"--stepmark: {args.stepmark}: no such program; run `make build`")
+    return args
 
 
 def main():
@@ -383,7 +366,8 @@ def main():
     warn_of_noise(args)
     with tempfile.TemporaryDirectory(prefix="stepmark-side-by-side-") as folder:
         try:
-            comparisons = measure_all(Bench(args, pathlib.Path(folder)))
+            bench = Bench(args, pathlib.Path(folder))
+            comparisons = [c for test in args.tests for precision in args.precision for c in measure_test(bench, test, precision)]
         except (OSError, RuntimeError) as error:
             note(str(error))
             return 1

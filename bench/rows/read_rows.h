@@ -93,8 +93,7 @@ bool sm_row_contradicts(const json_t *row, char text[SM_CONTRADICTION_SIZE]);
 // Takes a JSON row's figures of speed away, as sm_row_clear_speed, and gives it a status that is not ok.
 void sm_row_withdraw(json_t *row, const char *status, const char *reason);
 
-// Makes an error without figures of a row that contradicts itself, as every reader does. `text` as above; "" for any
-// other row.
+// Makes an error without figures of a row that contradicts itself, as every reader does. `text` as above, or "".
 void sm_row_hold_to_itself(json_t *row, char text[SM_CONTRADICTION_SIZE]);
 
 // --- blocks --------------------------------------------------------------------------------------
@@ -117,8 +116,7 @@ enum { SM_BLOCK_MOST_BYTES = 2500, SM_BLOCK_LINE_SIZE = 256, SM_BLOCK_WHY_SIZE =
 // The device that ran, in at most `width` characters: "AMD EPYC, 2 cores", "EPYC 9654 x96", "H100 80GB HBM3".
 void sm_block_machine(const json_t *row, int width, char *name, size_t size_bytes);
 
-// A row as a line of 80 columns. Its fields `score` and `busy` (true: others had the processors, too) are its first and
-// last words.
+// A row as a line of 80 columns; its fields `score` and `busy` (others had the processors, too) are first and last.
 void sm_block_line(const json_t *row, char line[SM_BLOCK_LINE_SIZE]);
 
 // The rows as a text of at most SM_BLOCK_MOST_BYTES, without the last ones if they do not fit; *n_rows is the number of

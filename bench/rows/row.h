@@ -40,8 +40,7 @@ enum { SM_ROW_SCHEMA_VERSION = 1, SM_ROW_TEXT_SIZE = 128, SM_ROW_REASON_SIZE = 5
 typedef struct {
 #include "bench/rows/row_fields.h"
 
-    // Not written: nanoseconds of each op of the plan in the attribution step of `phases`, for the profile. {NULL, 0}
-    // if there was none.
+    // Not written: nanoseconds of each op in the attribution step of `phases`, for the profile; {NULL, 0}: none.
     sm_integers op_ns;
     sm_integers op_least_ns; // likewise, the least of all attribution steps for each op
     sm_op_parts *op_parts;   // likewise, of all attribution steps together; NULL: unknown

@@ -82,8 +82,7 @@ typedef struct {
     json_t *notes;         // texts
 } sm_scaling;
 
-// Compares and fits. `predict`: numbers of processes. SM_ERR_INVALID with what is not comparable (runs->problems has
-// everything).
+// Compares and fits. `predict`: numbers of processes. SM_ERR_INVALID: not comparable (all is in runs->problems).
 sm_status sm_scaling_make(sm_training_runs *runs, const int64_t *predict, int n_predict, sm_scaling *scaling);
 void sm_scaling_free(sm_scaling *scaling);
 

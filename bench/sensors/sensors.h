@@ -63,8 +63,7 @@ void sm_sensors_report(const sm_sensors *sensors, const sm_reading *before, cons
 
 // --- cards ---------------------------------------------------------------------------------------
 
-// NVIDIA's management library, loaded at run time where there is one. Part of
-// the sensors.
+// NVIDIA's management library, loaded at run time where there is one. Part of the sensors.
 
 typedef struct sm_nvml sm_nvml;
 

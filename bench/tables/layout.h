@@ -40,8 +40,7 @@ size_t sm_layout_rows(const sm_layout *l); // including the headings
 const char *sm_layout_cell(const sm_layout *l, size_t row, int j);
 bool sm_layout_is_number(const sm_layout *l, int j); // of a column: its cells are right-aligned
 
-// "All rows: model small, mode fused": columns with the same value in every line. The caller frees it; "" if there are
-// none.
+// "All rows: model small, mode fused": columns with the same value in every line; "": none. The caller frees it.
 char *sm_layout_common_text(const sm_layout *l);
 
 // Writes the lines of a legend (NULL: none) whose columns are shown.

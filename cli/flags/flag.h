@@ -104,8 +104,7 @@ typedef struct {
 void cli_words_begin(cli_command command, bool sorts, int argc, char **argv, cli_words *words);
 bool cli_words_next(cli_words *words); // false at the end
 
-// SM_ERR_USAGE for a file that names code, or a file to write, by this flag, and not the command line. Put its name and
-// line before.
+// SM_ERR_USAGE for a file, not the command line, that names code or a file to write. Put its name and line before.
 sm_status cli_refuse_code(const cli_flag *flag);
 
 // Whether it is part of a configuration of `run`: `sweep` takes lists of these. Other flags apply to the whole sweep.

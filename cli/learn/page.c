@@ -296,8 +296,7 @@ static sm_status time_devices(const cli_options *options, const sm_plan *plan, j
 
 enum { NAME_SIZE = 96 };
 
-// Files of a folder compute a kind if they have its name between these texts; `only` begins the kinds that a rule is
-// of, and is left out of the name.
+// Files of a folder compute a kind if its name, without `only`, which begins a rule's kinds, is between these texts.
 typedef struct {
     const char *backend, *folder, *only, *before;
     const char *after; // NULL: `before` alone
@@ -337,8 +336,7 @@ static bool is_of_family(const char *path, const char *tier) {
     return sm_ends_with(path, end);
 }
 
-// Whether a file belongs to one family of kernels: its name ends with the family's. Those of matrix units that are no
-// family of these end with "units".
+// Whether a file is of one family of kernels: its name ends with the family's, or with "units" (of other vendors).
 static bool is_of_tier(const char *path, const char *tier) {
     static const char *const tiers[] = {"registers", "local", "tensor", "wgmma"};
     bool is_level = true;

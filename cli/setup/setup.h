@@ -247,8 +247,7 @@ sm_status cli_leave(sm_comm *comm, sm_status status);
 #define CLI_RUN_STOP_S 1.1
 
 // Runs work(options) in a worker; *exit_code is the worker's. Fails with SM_ERR_INTERRUPTED if it had to be ended after
-// a signal, with SM_ERR_TIMEOUT if the subcommand has --timeout and it was exceeded. If a worker crashed, this process
-// ends by the same signal.
+// a signal, with SM_ERR_TIMEOUT after the subcommand's --timeout. If a worker crashed, this process ends by its signal.
 sm_status cli_perform_in_worker(const cli_options *options, int (*work)(void *ctx), int *exit_code);
 
 typedef struct {

@@ -140,8 +140,7 @@ typedef struct {
     int64_t begin_ns;
 } advice;
 
-// Ceilings and phases do not matter for a difference, and cost as much as the steps of a run. With --loader a loop is
-// measured, whose phases are the step itself.
+// Ceilings and phases do not matter for a difference, and cost as much as a run's steps; a loop's are the step.
 static sm_status complete(cli_axes *axes, char *threads, size_t size_bytes) {
     SM_TRY(cli_axis_add(axes, "no-peaks", NULL));
     SM_TRY(cli_axis_text(axes, "loader") == NULL ? cli_axis_add(axes, "no-phases", NULL) : SM_OK);

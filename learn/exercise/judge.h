@@ -164,8 +164,7 @@ typedef struct {
 // The mistakes of a kind, from 0 on; NULL: no more.
 const sm_mistake *sm_mistake_at(sm_op_kind kind, int index);
 
-// Writes a kernel of the kind, in C, that makes mistake number args->thread. SM_ERR_FORMAT names an edit whose text the
-// reference lacks.
+// Writes a kernel in C that makes mistake number args->thread. SM_ERR_FORMAT: an edit's text is not in the reference.
 sm_status sm_mistakes_write(sm_op_kind kind, const char *path);
 
 // --- its times (times.c) -----------------------------------------------------------------------------

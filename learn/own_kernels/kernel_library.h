@@ -31,8 +31,7 @@ typedef struct {
 sm_status sm_kernel_file_open(const char *path, const sm_kernel_limits *limits, sm_kernel_file *file);
 void sm_kernel_file_close(sm_kernel_file *file); // also after a failed open
 
-// Loads the kind's function into this process, permanently. SM_ERR_FORMAT: the function is missing, or was made for
-// other arguments.
+// Loads the kind's function into this process, for good. SM_ERR_FORMAT: it is missing, or made for other arguments.
 sm_status sm_kernel_load(const char *path, sm_kernel_file *file, sm_op_kind kind, sm_own_kernel *kernel);
 
 // The OpenCL device with that id, or the first that can be used ("opencl"), with a kernel in OpenCL C, or NULL.

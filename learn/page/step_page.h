@@ -33,8 +33,7 @@ void sm_film_free(sm_film *film); // NULL is fine
 sm_status sm_film_see(sm_film *film, int moment, int tensor, const double *values);
 
 // {"changes": [[moment, root tensor, offset, n, place], ...], "values": text}: place is where the n new values begin
-// among all values, and -1 where they are all one number, the sixth member. The text is base64 of floats, the lowest
-// byte first.
+// among all values, and -1 where they are all one number, the sixth member. The text is base64 of little-endian floats.
 json_t *sm_film_json(const sm_film *film);
 
 // A text of these bytes in base64.

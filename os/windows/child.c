@@ -214,8 +214,7 @@ static wchar_t *line_of(char *const *argv) {
 
 // --- this program, started again -------------------------------------------------------------------
 
-// Handles in hexadecimal, then what it is told. The handles: of its pipe, its memory, and the event by which it is
-// asked to end.
+// Handles in hexadecimal, then what it is told: of its pipe, its memory, and the event by which it is asked to end.
 static const wchar_t child_variable[] = L"STEPMARK_CHILD";
 enum { KEPT, SHARED, ASKED = N_PASSED - 1 };
 static struct {

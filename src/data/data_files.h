@@ -20,8 +20,7 @@ typedef struct {
     sm_tokens_format format; // never auto
 } sm_data_files;
 
-// Lists files by name. SM_ERR_IO names one that cannot be read. The caller frees *files, also after a failure, here and
-// below.
+// Lists files by name. SM_ERR_IO names one that cannot be read. Here and below: free *files, also after a failure.
 sm_status sm_data_files_list(char *const *inputs, int n_inputs, sm_data_files *files);
 
 // Lists them and finds their format (data_format.h). Empty files have any.

@@ -23,8 +23,7 @@ sm_status sm_input_file(const char *path, FILE **file);
 // writer, which would block forever.
 sm_status sm_input_stream(const char *path, FILE **file);
 
-// Reads such a file or pipe as a whole; *text ends with a byte of 0, and the caller frees it. SM_ERR_FORMAT for more
-// than most_bytes.
+// Reads such a file or pipe whole; *text ends with a byte of 0, and the caller frees it. SM_ERR_FORMAT: too large.
 sm_status sm_input_text(const char *path, size_t most_bytes, char **text, size_t *size_bytes);
 
 // Whether a text from such a file may be used in a message: it has no control characters.

@@ -8,8 +8,7 @@
 // A file's name as a JSON string; a note instead if it is not UTF-8, which JSON requires.
 json_t *sm_json_name(const char *name);
 
-// Reads an object from a file of at most max_bytes; duplicate keys are refused. SM_ERR_IO or SM_ERR_FORMAT names the
-// path.
+// Reads an object from a file of at most max_bytes; duplicate keys are refused. SM_ERR_IO or _FORMAT names the path.
 sm_status sm_json_read(const char *path, int64_t max_bytes, json_t **root);
 
 // A value of a line of data as Python's json reads it: with NUL, Infinity and numbers of any size, which are no numbers

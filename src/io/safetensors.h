@@ -78,8 +78,7 @@ const sm_safetensors_entry *sm_safetensors_at(const sm_safetensors *file, int in
 // A value of "__metadata__"; NULL if the key is absent.
 const char *sm_safetensors_metadata(const sm_safetensors *file, const char *key);
 
-// Reads a floating tensor, or one of U8, into entry->n_elems floats; F64 is rounded. SM_ERR_UNSUPPORTED names a tensor
-// of another dtype.
+// Reads a floating tensor, or one of U8, into entry->n_elems floats; F64 is rounded. SM_ERR_UNSUPPORTED: other dtypes.
 sm_status sm_safetensors_read(const sm_safetensors *file, const sm_safetensors_entry *entry, float *values);
 
 // The contents of a file to write: tensors in this order.

@@ -7,8 +7,7 @@
 #include "src/models/fields.h"
 #include "src/optim/optimizer.h"
 
-// All architectures, in the order of --arch's words; the first is the default. X(name): sm_model_NAME, in its own
-// folder.
+// All architectures, in the order of --arch; the first is the default. X(name): sm_model_NAME, in its own folder.
 #define SM_MODEL_LIST(X) X(gpt2) X(llama) X(qwen3)
 
 typedef struct sm_model sm_model;
@@ -95,8 +94,7 @@ struct sm_model {
 
     // Adds the forward and, if the options want it, the backward, in the builder's vocabulary (builder.h). The builder
     // adds batch, results, parameters, zero-grad and loss scale before, and the optimizer after. For each layer it
-    // calls block_forward and block_backward with a struct of block_bytes, in which the forward keeps tensors for the
-    // backward.
+    // calls block_forward and block_backward with a struct of block_bytes, which keeps the forward's tensors.
     void (*build)(struct sm_builder *b);
     size_t block_bytes;
     int (*block_forward)(struct sm_builder *b, void *kept, int x);
@@ -130,8 +128,7 @@ sm_status sm_model_check(const sm_model_config *config);
 // Parameters of the model, padding excluded.
 int64_t sm_model_n_params(const sm_model_config *config);
 
-// Heads of keys and values: n_kv_head, or n_head if that is 0; channels of a head: head_dim, or d_model / n_head if
-// that is 0.
+// Heads of keys and values: n_kv_head, if 0 n_head; channels of a head: head_dim, if 0 d_model / n_head.
 int64_t sm_model_n_kv_head(const sm_model_config *config);
 int64_t sm_model_head_dim(const sm_model_config *config);
 

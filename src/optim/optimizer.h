@@ -1,6 +1,5 @@
 // optimizer.h: the rules that turn gradients into an update of the parameters. One constant struct and one file each,
-// with the settings' defaults and a builder that adds state and ops to a plan. No other code knows how an optimizer
-// works.
+// with the settings' defaults and a builder of state and ops. No other code knows how an optimizer works.
 #pragma once
 
 #include <math.h>

@@ -503,8 +503,7 @@ double sm_op_bytes(const sm_plan *plan, const sm_op *op) {
     if (op->kind == SM_OP_ROPE) { // v does not move
         return 2 * rope_elems(plan, op) * (double)sm_dtype_size(plan->dtype);
     }
-    // The embedding touches one row of each table for each token: read in the forward, read and written in the
-    // backward.
+    // The embedding touches a row of each table for each token: forward reads it, backward reads and writes it.
     const double real_bytes = (double)sm_dtype_size(plan->real);
     if (op->kind == SM_OP_EMBEDDING_FORWARD) {
         const sm_tensor *x = output(plan, op, SM_OUT(embedding_forward, x));

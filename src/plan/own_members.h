@@ -34,8 +34,7 @@ static inline bool own_is_of_c_alone(own_member_type type) { return type == OWN_
 
 void own_signature(sm_op_kind kind, sm_own_language language, char text[SM_OWN_SIGNATURE_SIZE]);
 
-// For printing: a member's operand (NULL: none); its meaning, to the end of the line; the indices of hyper, if the kind
-// reads it.
+// For printing: a member's operand (NULL: none); its meaning, to the line's end; the indices of hyper, if it is read.
 const sm_operand_info *own_operand_of(const sm_op_info *info, const own_member *m);
 void own_print_meaning(const sm_op_info *info, const own_member *m, FILE *out);
 void own_print_places(sm_op_kind kind, FILE *out);

@@ -17,8 +17,7 @@ sm_recompute sm_recompute_resolve(sm_recompute asked, unsigned without);
 // "naive", "flash"; "auto".
 const char *sm_attention_name(sm_attention attention);
 
-// The resolved value: SM_ATTENTION_AUTO is flash, but naive in mode naive or if `without` has the rewrite
-// "flash_attention".
+// The resolved value: SM_ATTENTION_AUTO is flash, but naive in mode naive or if `without` has "flash_attention".
 sm_attention sm_attention_resolve(sm_attention asked, sm_mode mode, unsigned without);
 
 typedef struct {

@@ -24,8 +24,7 @@ typedef struct {
     char digest[SM_FILE_DIGEST_SIZE]; // of its bytes; "": not computed yet
     int64_t size_bytes;               // set with the digest
 
-    // Documents in batches of the plan, which must have the operand `starts`; NULL: rows are T tokens of the stream
-    // each.
+    // Documents in batches of the plan, which must have the operand `starts`; NULL: rows of T tokens of the stream.
     const sm_collation *collation;
 } sm_train_source;
 

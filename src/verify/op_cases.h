@@ -57,8 +57,7 @@ bool sm_op_set_has(const sm_op_set *set, const char *letter);
 // range the others, unless `backward` is false. Gradients of matrices are overwritten, others added to.
 sm_status sm_op_set_plan(const sm_op_set *set, const char *text, bool backward, sm_precision precision, sm_plan **plan);
 
-// Whether the tensor must be uploaded before the plan runs: inputs of the plan, and outputs that an op adds to or
-// updates.
+// Whether the tensor is uploaded before the plan runs: the plan's inputs, and outputs that an op adds to or updates.
 bool sm_op_case_is_input(const sm_plan *plan, int tensor);
 
 // Fills `values` (all elements, in the tensor's dtype) with suitable inputs of a text, the same ones for the same seed.

@@ -83,8 +83,7 @@ typedef struct {
 void spot_add_error(spot_mean *m, double error, double unit);
 void spot_compare_mean(spot *s, const char *operand, const spot_mean *m); // of plans in f32 with f32's products
 
-// Unit roundoff of the tensor's format; and the error of storing a number, which is absolute below the format's normal
-// numbers.
+// Unit roundoff of the tensor's format; and the error of storing a number, absolute below the normal numbers.
 double spot_roundoff(const sm_tensor *t);
 double spot_store_error(const sm_tensor *t, double value);
 // The effect of rounding on a sum of n products, relative to the root of the sum of their squares plus the sum itself

@@ -1,7 +1,6 @@
 // verify.h: compares a device with the reference: every kind of op separately, and a whole training step.
 //
-// The error of a tensor is max|a - b| / max|b| (a the device's, b the reference's). NaN and infinity count as an
-// infinite error.
+// The error of a tensor is max|a - b| / max|b| (a the device's, b the reference's); of NaN and infinity it is infinite.
 #pragma once
 
 #include "backend.h"
@@ -64,6 +63,5 @@ double sm_verify_tolerance(const sm_plan *plan, const sm_op *op, int output, int
 // of them and of the sum so far. Kernels add longer sums than 2,048 products in parts, in f32.
 double sm_verify_cut(const sm_op *op, int64_t sum_length);
 
-// max|a - b| over n values of a floating dtype, divided by `scale`, or by max|b| if scale is 0. INFINITY if any a - b
-// is not finite.
+// max|a - b| over n values of a floating dtype, divided by `scale`, if 0 by max|b|. INFINITY: an a - b is not finite.
 double sm_verify_error(sm_dtype dtype, int64_t n, const void *a, const void *b, double scale);

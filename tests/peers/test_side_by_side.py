@@ -347,11 +347,12 @@ class InTurns(unittest.TestCase):
 
 class Arguments(unittest.TestCase):
     def test_tests(self):
-        self.assertEqual(side_by_side.parse_test("v50304b4s64"), side_by_side.Test(50304, 4, 64))
-        self.assertEqual(str(side_by_side.parse_test("b2s8")), "b2s8")
-        for wrong in ("", "b4", "s64", "b0s64", "v50304", "b4s64x", "b-4s64"):
+        both = side_by_side.parse_tests("v50304b4s64,b2s8")
+        self.assertEqual(both, [side_by_side.Test(50304, 4, 64), side_by_side.Test(None, 2, 8)])
+        self.assertEqual(str(both[1]), "b2s8")
+        for wrong in ("", "b4", "s64", "b0s64", "v50304", "b4s64x", "b-4s64", "b4s64,"):
             with self.assertRaises(side_by_side.argparse.ArgumentTypeError):
-                side_by_side.parse_test(wrong)
+                side_by_side.parse_tests(wrong)
 
 
 if __name__ == "__main__":

@@ -10,8 +10,7 @@
 
 static inline cpu_vector cpu_all(float value) { return (cpu_vector){0} + value; }
 
-// x, where the bound bounds it, by lane. x86's maximum and minimum return the second operand if one is NaN, Arm's
-// return NaN.
+// x, where the bound bounds it, by lane. Of a NaN x86's maximum and minimum return the second operand, Arm's NaN.
 static inline cpu_vector cpu_at_least(cpu_vector x, float bound) {
 #if defined(__AVX512F__)
     return (cpu_vector)_mm512_max_ps(_mm512_set1_ps(bound), (__m512)x);

@@ -38,8 +38,7 @@ static inline void cpu_end_panel(const cpu_team *team, int thread, int64_t round
     }
 }
 
-// Before that, threads with the same columns pack them in small parts, so that a slow one packs less: the next of
-// n_parts, or -1.
+// Before that, threads with the same columns pack them in small parts, a slow one fewer: the next of n_parts, or -1.
 static inline int64_t cpu_take_packing(const cpu_team *team, int grid_col, int64_t round, int64_t n_parts) {
     return cpu_pool_take(team->pool, grid_col, 2 * round, n_parts, 0);
 }

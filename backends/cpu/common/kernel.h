@@ -113,8 +113,7 @@ typedef struct {
     // Runs n_rounds of independent multiply-adds on this thread and returns their FLOPs: of float, or of bf16. NULL if
     // there is no arithmetic for the data type.
     double (*peak_flops)(int64_t n_rounds);
-    // Streams n_passes times over arrays of n_elems, a multiple of 128, and returns the bytes that the program reads
-    // and writes.
+    // Streams n_passes times over arrays of n_elems, a multiple of 128, and returns the bytes read and written.
     double (*peak_stream)(cpu_stream stream, float *a, float *b, const float *c, int64_t n_elems, int64_t n_passes);
 } cpu_kernel_table;
 

@@ -38,8 +38,7 @@ static inline float cpu_exp(float x) {
 
 // 2^x for -127 <= x < 127.5 with a relative error below 1e-7, in fewer instructions than cpu_exp. Write x = n + r, |r|
 // <= 1/2; 2^r = 1 + r q(r), where q interpolates at Chebyshev's nodes. The constant leaves n + 127 in the low mantissa
-// bits, from where it is shifted into the exponent's place. From -126.5 down that is 0, and so is the result: it would
-// be denormal.
+// bits, from where it is shifted into the exponent's place. From -126.5 down that and the result (denormal) are 0.
 static inline float cpu_exp2_within(float x) {
     const float round = 12582912.0f + 127.0f; // 1.5 * 2^23 + the exponent's bias
     float shifted = x + round;

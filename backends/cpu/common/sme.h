@@ -31,8 +31,8 @@
 #define CPU_SME_MULTIPLY(za, rows, columns) "fmopa za" #za ".s, p0/m, p0/m, z" #rows ".s, z" #columns ".s\n"
 #endif
 
-// c (32 x 32) = a panel x b panel over `steps` packed steps of k, each of 32 words of either, or += with `add`. Rows of
-// c lie ldc apart.
+// c (32 x 32), rows ldc apart, = a panel x b panel over `steps` packed steps of k, each of 32 words of either; += with
+// `add`.
 static inline void cpu_sme_tile(int64_t steps, const void *a, const void *b, float *c, int64_t ldc, bool add) {
     const int64_t ld_bytes = ldc * (int64_t)sizeof *c;
     const int64_t n_added = add ? 32 : 0; // halves of vectors

@@ -33,8 +33,7 @@ const char *cpu_topology_lack(void);
 typedef struct cpu_binding cpu_binding;
 
 // Chooses the places of *n_threads threads; 0 becomes one a core. mask: logical processors in the system's numbering, a
-// list "0-3,8" or hexadecimal bits "0x10f"; NULL = all. SM_ERR_USAGE for an invalid mask or processors that the process
-// may not use.
+// list "0-3,8" or hexadecimal bits "0x10f"; NULL = all. SM_ERR_USAGE: an invalid mask, or processors not allowed.
 sm_status cpu_binding_make(const char *mask, int *n_threads, cpu_binding **binding);
 void cpu_binding_free(cpu_binding *binding); // NULL is fine
 SM_OWNABLE(cpu_binding, cpu_binding_free)

@@ -8,8 +8,7 @@
 
 #include "backends/opencl/launch/launch.h"
 
-// A matmul, C (M,N) = A' (M,K) B' (K,N), and its epilogue. A' is A, or the transpose of A (K,M); B' is B, or the
-// transpose of B (N,K).
+// A matmul, C (M,N) = A' (M,K) B' (K,N), and its epilogue. A' is A or the transpose of A (K,M), B' B or of B (N,K).
 typedef struct {
     int64_t M, N, K;
     int a, b, c; // tensors
@@ -119,8 +118,7 @@ const char *opencl_result_option(const opencl_product *product, bool to_scratch)
 // The product's epilogue as these flags.
 uint32_t opencl_epilogue(const opencl_product *product);
 
-// Arguments of a product's kernel, up to C: C is in scratch if K is cut into parts; and of the kernel that adds the
-// parts from scratch_at on.
+// Arguments of a product's kernel, up to C (in scratch if K is cut); and of the one that adds parts from scratch_at on.
 void opencl_arg_product(opencl_binder *b, const opencl_product *p, uint32_t beside, int64_t part_cols, int n_parts);
 void opencl_arg_parts(opencl_binder *b, const opencl_product *p, uint32_t beside, int n_parts, int64_t scratch_at);
 void opencl_arg_sides(opencl_binder *b, const opencl_product *p); // of matrix units' epilogues: bias, pre, act

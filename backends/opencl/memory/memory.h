@@ -138,8 +138,7 @@ void opencl_free_landing(opencl_executable *e);
 
 // --- wait.c --------------------------------------------------------------------------------------
 
-// Waits for the event, or if NULL, for the whole queue. SM_ERR_TIMEOUT at the executable's deadline: the device is then
-// lost. `doing` names the call in messages.
+// Waits for the event, NULL: the whole queue. SM_ERR_TIMEOUT at the executable's deadline: the device is lost, then.
 sm_status opencl_wait(opencl_executable *e, const char *doing, cl_command_queue queue, cl_event event);
 // Fails when the device is lost.
 sm_status opencl_check_lost(const opencl_executable *e);

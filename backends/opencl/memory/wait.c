@@ -145,8 +145,7 @@ void opencl_keep_device(opencl_device *device) {
     lost_devices = device;
 }
 
-// Frees a recovered device and everything kept of it, through the backend's table, since it belongs to other layers,
-// too. False if it is lost again meanwhile.
+// Frees a recovered device and all that was kept of it, through the backend's table. False: it is lost again meanwhile.
 static bool free_kept(opencl_device *device) {
     opencl_executable *kept = device->kept;
     device->is_lost = false;

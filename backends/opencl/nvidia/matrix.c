@@ -1,5 +1,4 @@
-// matrix.c: finds a device's matrix units. Only units that ran and gave the right numbers count; the extension with the
-// compute capability tells whether to try.
+// matrix.c: finds a device's matrix units. Those count that gave the right numbers; the compute capability says which.
 
 #include "backends/opencl/nvidia/tensor.h"
 
@@ -59,10 +58,10 @@ static const wide_kind wide_kinds[] = {
     [SM_PRODUCTS_TF32X3] = {WIDE(SM_F32, SM_F32, SM_F32, true), 128, 32,
                             "-DTILE_N=128 -DSTAGES=4 -DBESIDE=2 -DSPLIT=1 -DA_RAW=1", false},
 };
-static const wide_kind wide_with_sums = {WIDE(SM_BF16, SM_BF16, SM_BF16, false), 256, 64, WIDE_BF16 " -DCOLUMN_SUMS=1",
-                                         true};
-static const wide_kind wide_low = {WIDE(SM_BF16, SM_BF16, SM_BF16, false), 64, 64,
-                                   "-DTILE_N=64 -DSTAGES=8 -DBESIDE=2 -DSPARING -DCONSUMERS=1 -DDATA_BF16", false};
+static const wide_kind wide_with_sums[] = {
+    {WIDE(SM_BF16, SM_BF16, SM_BF16, false), 256, 64, WIDE_BF16 " -DCOLUMN_SUMS=1", true}};
+static const wide_kind wide_low[] = {{WIDE(SM_BF16, SM_BF16, SM_BF16, false), 64, 64,
+                                      "-DTILE_N=64 -DSTAGES=8 -DBESIDE=2 -DSPARING -DCONSUMERS=1 -DDATA_BF16", false}};
 static const wide_kind wide_bytes[] = {
     {WIDE(SM_E4M3, SM_E4M3, SM_BF16, true), 256, 64, WIDE_BF16 " -DB_TRANSPOSED -DFP8_A=e4m3 -DFP8_B=e4m3", false},
     {WIDE(SM_E5M2, SM_E4M3, SM_BF16, true), 256, 64, WIDE_BF16 " -DB_TRANSPOSED -DFP8_A=e5m2 -DFP8_B=e4m3", false},
@@ -259,9 +258,7 @@ static struct {
     cl_device_id id;
     opencl_matrix_units units;
     finding floats[SM_PRODUCTS_TF32X3 + 1]; // by wgmma, for each way to multiply floats
-    finding sums;                           // of columns of B, next to products by wgmma
-    finding bytes;                          // by wgmma
-    finding low;                            // likewise, in tiles of 64 rows
+    finding uses[OPENCL_FOR_BYTES + 1];
     struct {
         bool is_tried;
         char trouble[SM_TEXT_SIZE];
@@ -332,20 +329,15 @@ bool opencl_has_wgmma(const opencl_facts *facts, sm_dtype dtype, sm_products pro
     return products != SM_PRODUCTS_PLAIN && are_right(facts, &known[i].floats[products], &wide_kinds[products], 1);
 }
 
-bool opencl_has_wgmma_sums(const opencl_facts *facts) {
+bool opencl_has_wgmma_for(const opencl_facts *facts, opencl_wgmma_use use) {
+    static const struct {
+        const wide_kind *kinds;
+        int n;
+    } of[] = {[OPENCL_FOR_SUMS] = {wide_with_sums, 1},
+              [OPENCL_FOR_LOW] = {wide_low, 1},
+              [OPENCL_FOR_BYTES] = {wide_bytes, 3}};
     const int i = find_device(facts);
-    return i >= 0 && known[i].units.has_wgmma && are_right(facts, &known[i].sums, &wide_with_sums, 1);
-}
-
-bool opencl_has_wgmma_low(const opencl_facts *facts) {
-    const int i = find_device(facts);
-    return i >= 0 && known[i].units.has_wgmma && are_right(facts, &known[i].low, &wide_low, 1);
-}
-
-bool opencl_has_wgmma_bytes(const opencl_facts *facts) {
-    const int i = find_device(facts);
-    return i >= 0 && known[i].units.has_wgmma &&
-           are_right(facts, &known[i].bytes, wide_bytes, (int)SM_COUNT(wide_bytes));
+    return i >= 0 && known[i].units.has_wgmma && are_right(facts, &known[i].uses[use], of[use].kinds, of[use].n);
 }
 
 static sm_status make_attention_maps(opencl_device *d, const opencl_attention_example *x, cl_mem *buffer) {

@@ -213,14 +213,14 @@ static bool is_wide_product(const opencl_facts *facts, const opencl_product *p) 
     const bool has_operands = n_rows * prepared_row(p) <= (int64_t)(facts->memory_bytes / sizeof(float)) / MOST_SHARE;
     const bool can_add = !p->add || !sm_dtype_is_narrow(p->plan->tensors[p->c].dtype);
     return has_operands && can_add && p->M <= INT32_MAX && p->N <= INT32_MAX && p->K <= INT32_MAX &&
-           (is_bytes(p) ? opencl_has_wgmma_bytes(facts)
+           (is_bytes(p) ? opencl_has_wgmma_for(facts, OPENCL_FOR_BYTES)
                         : opencl_has_wgmma(facts, p->plan->tensors[p->a].dtype, p->plan->products));
 }
 
 // Columns of B are summed where they lie in local memory as they are: 16-bit numbers along C.
 static bool matmul_sums(const opencl_facts *facts, const opencl_product *p) {
     return p->summed != SM_NO_TENSOR && p->summed == p->b && !p->b_transposed && !is_float(p) &&
-           is_product_of_units(p) && is_wide_product(facts, p) && opencl_has_wgmma_sums(facts);
+           is_product_of_units(p) && is_wide_product(facts, p) && opencl_has_wgmma_for(facts, OPENCL_FOR_SUMS);
 }
 
 static int wide_tile_k(const opencl_product *p) { return WIDE_ROW_BYTES / number_bytes(p); }
@@ -256,7 +256,7 @@ static wide_tiles choose_wide_by_rule(const opencl_facts *facts, const opencl_pr
     for (int i = 1; i < count_wide(p); i += i == N_TRIED - 1 ? NARROWEST - i : 1) {
         const wide_tiles t = wide_of(facts, p, i);
         if (cost_of_wide(facts, p, &t, t.n_parts) * 100 < cost_of_wide(facts, p, &best, best.n_parts) * WORTH_PERCENT &&
-            (!t.is_low || opencl_has_wgmma_low(facts))) {
+            (!t.is_low || opencl_has_wgmma_for(facts, OPENCL_FOR_LOW))) {
             best = t;
         }
     }
@@ -533,7 +533,7 @@ static opencl_arithmetic peak(const opencl_device *device, sm_precision precisio
 
 static bool multiplies(const opencl_facts *facts, sm_products products) {
     return products == SM_PRODUCTS_TF32 || products == SM_PRODUCTS_TF32X3 ||
-           (products == SM_PRODUCTS_FP8 && opencl_has_wgmma_bytes(facts));
+           (products == SM_PRODUCTS_FP8 && opencl_has_wgmma_for(facts, OPENCL_FOR_BYTES));
 }
 
 static const opencl_recipe recipes[] = {

@@ -78,9 +78,9 @@ typedef struct {
 const opencl_matrix_units *opencl_find_matrix_units(const opencl_facts *facts);
 // Whether products of such data are right by wgmma: also found once.
 bool opencl_has_wgmma(const opencl_facts *facts, sm_dtype dtype, sm_products products);
-bool opencl_has_wgmma_sums(const opencl_facts *facts);  // likewise with sums of the columns of B
-bool opencl_has_wgmma_bytes(const opencl_facts *facts); // likewise of e4m3 and e5m2
-bool opencl_has_wgmma_low(const opencl_facts *facts);   // likewise in tiles of 64 rows
+// Likewise with sums of the columns of B, in tiles of 64 rows, of e4m3 and e5m2.
+typedef enum { OPENCL_FOR_SUMS, OPENCL_FOR_LOW, OPENCL_FOR_BYTES } opencl_wgmma_use;
+bool opencl_has_wgmma_for(const opencl_facts *facts, opencl_wgmma_use use);
 
 // Whether wgmma computes attention with such heads correctly; and the error, "" if none.
 bool opencl_has_wgmma_attention(const opencl_facts *facts, sm_dtype dtype, opencl_heads heads);

@@ -1,5 +1,4 @@
-// nccl.h: the functions of NCCL, loaded at run time with own declarations. AMD's RCCL has the same functions with the
-// same numbers, on HIP's streams.
+// nccl.h: NCCL's functions, loaded at run time with own declarations. AMD's RCCL has the same ones, on HIP's streams.
 #pragma once
 
 #include "backends/opencl/peers/cuda.h"

@@ -1,5 +1,4 @@
-// api.h: the OpenCL functions of the backend, loaded from the ICD loader at run time: without a loader the program
-// works, and its OpenCL device has a reason.
+// api.h: the backend's OpenCL functions, from the ICD loader at run time: without one its device has a reason.
 #pragma once
 
 #define CL_TARGET_OPENCL_VERSION 120

@@ -47,8 +47,7 @@ typedef struct {
     size_t shown_local_bytes; // of an open device: what a family found beyond local_bytes; 0: nothing
 } opencl_facts;
 
-// Number of devices; 0 when there is no loader, no platform or no device, and *reason says which and how to
-// get one. The list is made once.
+// Number of devices, listed once; 0 without a loader, a platform or a device: *reason says which and how to get one.
 int opencl_n_devices(const char **reason);
 void opencl_begin_listing(void); // in a thread
 const opencl_facts *opencl_device_facts(int index);

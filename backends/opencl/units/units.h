@@ -38,8 +38,7 @@ typedef struct {
 
 extern const char *const units_format_names[N_UNITS_FORMATS];
 
-// The unit that a device says it has, by an exact name in a table or by an extension and the size of sub-groups; NULL:
-// none. Asks nothing of a device of NVIDIA's.
+// The unit that a device, not NVIDIA's, says it has, by a known name or an extension and sub-groups; NULL: none.
 const opencl_unit *units_of(const opencl_facts *facts);
 bool units_reads_blocks(const opencl_facts *facts); // says that it reads blocks of two dimensions
 

@@ -49,8 +49,7 @@ static void multiply_scores(const head *h, const float *keys, const float *rows,
     }
 }
 
-// result (TILE, width), of rows, = weights by x (TILE, width), of keys; += with `add`. weights_t (TILE, TILE):
-// weights^T.
+// result (TILE, width), of rows, = weights by x (TILE, width), of keys; += with `add`. weights_t (TILE, TILE)
 static void multiply_to_rows(const head *h, const float *weights_t, const float *x, bool diagonal, bool add,
                              float *result, cpu_fetching *f) {
     for (int64_t i = 0; i < TILE; i += CPU_BLOCK_ROWS) {

@@ -1,5 +1,4 @@
-// finish_bf16.h: what is done to the sums of a product of bf16 data before they are rounded: bias, GELU, its
-// derivative.
+// finish_bf16.h: what is done to a bf16 product's sums before they are rounded: bias, GELU, its derivative.
 #pragma once
 
 #include "backends/cpu/common/gate.h"

@@ -8,8 +8,7 @@ typedef float vector __attribute__((vector_size(CPU_VECTOR_BYTES), may_alias));
 // --- arithmetic ---------------------------------------------------------------------------
 
 // Enough independent sums to fill the pipelines, few enough to stay in registers: of x86 two units are four or five
-// cycles deep; of Arm four units are four cycles deep, or two nine. The factor is just below 1, so that no sum grows or
-// dies.
+// cycles deep; of Arm four units are four cycles deep, or two nine. By a factor just below 1 no sum grows or dies.
 #if defined(__aarch64__)
 enum { N_SUMS = 24 };
 #define EACH_SUM _Pragma("GCC unroll 24") // by itself GCC takes 16

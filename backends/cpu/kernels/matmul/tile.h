@@ -57,8 +57,7 @@ static inline void cpu_fetch(cpu_fetching *f) {
     }
 }
 
-// One block in registers: c = a (rows, k) b (k, n_vectors), or += with `add`. n_vectors is a constant where it is
-// called.
+// One block in registers: c = a (rows, k) b (k, n_vectors), or += with `add`. n_vectors is a constant of the caller.
 static inline __attribute__((always_inline)) void cpu_tile_block(int n_vectors, int64_t k, cpu_view a, const float *b,
                                                                  int64_t ldb, bool add, float *c, int64_t ldc) {
     cpu_vector sum[CPU_BLOCK_ROWS][CPU_BLOCK_VECTORS];
