@@ -26,46 +26,9 @@ json_t *sm_json_reals(const double *values, int64_t n) {
     return array;
 }
 
-// Unicode 15, table 3-7: the first byte says the length and how far the second may go, which
-// shuts out overlong forms, surrogates and what lies above U+10FFFF.
-int sm_utf8_length(const char *text) {
-    unsigned char first = (unsigned char)text[0];
-    if (first == 0) {
-        return 0;
-    }
-    if (first < 0x80) {
-        return 1;
-    }
-    int length = first >= 0xC2 && first < 0xE0   ? 2
-                 : first >= 0xE0 && first < 0xF0 ? 3
-                 : first >= 0xF0 && first < 0xF5 ? 4
-                                                 : 0;
-    unsigned char second = length > 0 ? (unsigned char)text[1] : 0;
-    unsigned char lo = first == 0xE0 ? 0xA0 : first == 0xF0 ? 0x90 : 0x80;
-    unsigned char hi = first == 0xED ? 0x9F : first == 0xF4 ? 0x8F : 0xBF;
-    if (length == 0 || second < lo || second > hi) {
-        return 0;
-    }
-    for (int i = 2; i < length; i++) {
-        if (((unsigned char)text[i] & 0xC0) != 0x80) {
-            return 0;
-        }
-    }
-    return length;
-}
-
-unsigned sm_utf8_code(const char *text, int length) {
-    const unsigned first = (unsigned char)text[0];
-    unsigned code = length == 1 ? first : first & (0x7Fu >> length);
-    for (int i = 1; i < length; i++) {
-        code = code << 6 | ((unsigned char)text[i] & 0x3Fu);
-    }
-    return code;
-}
-
 int sm_control_length(const char *text) {
     const int length = sm_utf8_length(text);
-    const unsigned code = sm_utf8_code(text, length);
+    const unsigned code = sm_utf8_code(text, (size_t)length);
     const bool is_c0_or_c1 = code < 0x20 || (code >= 0x7F && code < 0xA0);
     const bool is_direction =
         (code >= 0x200E && code <= 0x200F) || (code >= 0x202A && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "status.h"
+#include "utf8.h"
 
 #include <jansson.h>
 
@@ -24,13 +25,6 @@ void sm_json_note(json_t *array, const char *format, ...) __attribute__((format(
 
 // Takes the first of `words`, which are then those after it; false: there was none.
 bool sm_next_word(const char **words, char *word, size_t size_bytes);
-
-// Bytes of the well-formed UTF-8 sequence that `text` begins with (1 to 4); 0 if it is not
-// well-formed or `text` is "".
-int sm_utf8_length(const char *text);
-
-// The character that such a sequence is.
-unsigned sm_utf8_code(const char *text, int length);
 
 // Bytes of the control character that `text` begins with, or 0: what a terminal obeys, 1 (U+0001 to U+001F, U+007F) or
 // 2 (U+0080 to U+009F), and what turns a text's direction, 3 (U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069).

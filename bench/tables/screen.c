@@ -140,7 +140,7 @@ char *sm_escape_controls(const char *text, size_t size_bytes) {
         if (length == 0) {
             end += sprintf(end, "\\x%02x", (unsigned char)text[i]);
         } else if (is_control) {
-            end += sprintf(end, "\\u%04x", sm_utf8_code(text + i, length));
+            end += sprintf(end, "\\u%04x", sm_utf8_code(text + i, (size_t)length));
         } else {
             memcpy(end, text + i, (size_t)length);
             end += length;
@@ -154,12 +154,8 @@ char *sm_escape_controls(const char *text, size_t size_bytes) {
 // Bytes at the end that are an incomplete character: a program may flush in the middle of one.
 static size_t unfinished(const char *text, size_t size_bytes) {
     for (size_t n = 1; n <= 3 && n <= size_bytes; n++) {
-        const unsigned char c = (unsigned char)text[size_bytes - n];
-        if (c >= 0xC2 && c < 0xF5) {
-            return n < (c < 0xE0 ? 2u : c < 0xF0 ? 3u : 4u) ? n : 0;
-        }
-        if ((c & 0xC0) != 0x80) {
-            return 0;
+        if (sm_utf8_bytes(text + size_bytes - n, n) > n) {
+            return n;
         }
     }
     return 0;

@@ -1,6 +1,7 @@
 // data_format.c: beginnings that are known, then what only a look at more bytes shows.
 #include "src/data/data_format.h"
 
+#include "utf8.h"
 #include "src/io/input_file.h"
 #include "src/io/json_text.h"
 
@@ -242,25 +243,6 @@ static sm_status check_tfrecord(const char *path, const uint8_t *head, size_t n,
 
 // ---- text -----------------------------------------------------------------------------------
 
-// The bytes of the valid UTF-8 character at the beginning; 0: none. A character that the end cuts counts as valid.
-static size_t character_bytes(const uint8_t *text, size_t n) {
-    const uint8_t first = text[0];
-    const size_t length = first < 0x80   ? 1
-                          : first < 0xc2 ? 0
-                          : first < 0xe0 ? 2
-                          : first < 0xf0 ? 3
-                          : first < 0xf5 ? 4
-                                         : 0;
-    const uint8_t least = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
-    const uint8_t most = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
-    for (size_t i = 1; i < length && i < n; i++) {
-        if (text[i] < (i == 1 ? least : 0x80) || text[i] > (i == 1 ? most : 0xbf)) {
-            return 0;
-        }
-    }
-    return length < n ? length : length > 0 ? n : 0;
-}
-
 // Control characters that texts have: backspace, tab, line feed, vertical tab, form feed, return, escape.
 static bool is_control(uint8_t byte) {
     return (byte < 0x20 && (byte < 8 || byte > 13) && byte != 0x1b) || byte == 0x7f;
@@ -270,7 +252,7 @@ static bool is_control(uint8_t byte) {
 static size_t count_not_text(const uint8_t *text, size_t n) {
     size_t count = 0;
     for (size_t at = 0; at < n;) {
-        const size_t length = character_bytes(text + at, n - at);
+        const size_t length = sm_utf8_bytes(text + at, n - at); // one that the end cuts counts as whole
         count += length == 0 || is_control(text[at]);
         at += length > 0 ? length : 1;
     }

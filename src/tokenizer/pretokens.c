@@ -3,6 +3,7 @@
 // each such character. The ends are the same, and the pattern is still GPT-2's.
 #include "src/tokenizer/pretokens.h"
 
+#include "utf8.h"
 #include "src/io/pattern.h"
 
 // Possessive ++, since no run of one kind is ever shortened. PCRE2's \s includes U+180E, see `newer`.
@@ -68,27 +69,6 @@ static bool is_newer(uint32_t character, char_kind *kind) {
     return false;
 }
 
-static bool continues(uint8_t byte) { return (byte & 0xc0) == 0x80; }
-
-// The length of the character at `text`, of n bytes; 0 if it is not valid UTF-8.
-static size_t decode(const uint8_t *text, size_t n, uint32_t *character) {
-    const uint8_t lead = text[0];
-    if (lead >= 0xc2 && lead <= 0xdf && n >= 2 && continues(text[1])) {
-        *character = (uint32_t)(lead & 0x1f) << 6 | (text[1] & 0x3f);
-        return 2;
-    }
-    if ((lead & 0xf0) == 0xe0 && n >= 3 && continues(text[1]) && continues(text[2])) {
-        *character = (uint32_t)(lead & 0x0f) << 12 | (uint32_t)(text[1] & 0x3f) << 6 | (text[2] & 0x3f);
-        return *character >= 0x800 && (*character < 0xd800 || *character > 0xdfff) ? 3 : 0;
-    }
-    if (lead >= 0xf0 && lead <= 0xf4 && n >= 4 && continues(text[1]) && continues(text[2]) && continues(text[3])) {
-        *character = (uint32_t)(lead & 0x07) << 18 | (uint32_t)(text[1] & 0x3f) << 12 |
-                     (uint32_t)(text[2] & 0x3f) << 6 | (text[3] & 0x3f);
-        return *character >= 0x10000 && *character <= 0x10ffff ? 4 : 0;
-    }
-    return 0;
-}
-
 static void copy_text(sm_pretokens *p, const uint8_t *text) {
     if (p->subject == p->copy) {
         return;
@@ -120,12 +100,11 @@ void sm_pretokens_begin(sm_pretokens *p, const uint8_t *text, size_t n) {
     p->n = n;
     p->position = 0;
     for (size_t at = skip_ascii(text, 0, n); at < n; at = skip_ascii(text, at, n)) {
-        uint32_t character = 0;
         char_kind kind = OTHER;
-        size_t length = decode(text + at, n - at, &character);
-        const bool is_valid = length > 0;
-        length = is_valid ? length : 1;
-        if (!is_valid || is_newer(character, &kind)) {
+        const size_t told = sm_utf8_bytes(text + at, n - at);
+        const bool is_valid = told > 0 && told <= n - at;
+        const size_t length = is_valid ? told : 1;
+        if (!is_valid || is_newer(sm_utf8_code(text + at, length), &kind)) {
             copy_text(p, text);
             memcpy(p->copy + at, stand_ins[kind][length], length);
         }
