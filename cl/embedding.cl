@@ -13,8 +13,8 @@
 //   token                 7   3   7 | 5   3   7       (blocks of 3)
 //   sorted in blocks      3   7   7 | 3   5   7       at   1   0   2 | 4   3   5
 //   order                 3   3   5   7   7   7       at   1   4   3   0   2   5
-// Without `positions`, wpe is not looked at; without `documents`, nor are starts (N), and positions count from the
-// row's beginning. With them, dwpe is made as dwte is, of positions in the place of ids.
+// Without `positions` wpe is not read; without `documents` starts (N) is not read, and positions count from the row's
+// beginning. With documents dwpe is made as dwte is, of positions in the place of ids.
 kernel void embedding_forward(uint positions, uint documents, ulong N, ulong T, ulong C, IN(int, token),
                               IN(float, wte), IN(float, wpe), IN(int, starts), OUT(data, x)) {
     const ulong c = get_global_id(0) * (ulong)VECTOR;

@@ -1,4 +1,4 @@
-// beside.h: work that begins early, in a thread, and is awaited by who needs it: who then does it, if there is no thread.
+// beside.h: work that begins early, in a thread, and is awaited by its user, who does it if there is no thread.
 #pragma once
 
 #include <pthread.h>

@@ -132,7 +132,7 @@ static bool emulates(const sm_device *device, sm_precision precision) {
 
 const sm_backend sm_backend_cpu = {
     .name = "cpu",
-    .summary = "C kernels on threads, matrix products by OpenBLAS",
+    .summary = "C kernels on threads, for the instruction sets of this processor",
     .benchmarked = true,
     .own_kernels = SM_OWN_C,
     .openblas = true,

@@ -1,5 +1,4 @@
-// isa.c: the instruction sets that there are kernels for, and which of them this
-// processor (and its operating system) supports.
+// isa.c: the instruction sets that there are kernels for, and which of them processor and operating system support.
 #include "backends/cpu/cpu.h"
 #include "os/threads.h"
 

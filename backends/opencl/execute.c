@@ -81,10 +81,10 @@ static sm_status bind_all(opencl_executable *e) {
 
 // --- two queues -----------------------------------------------------------------------------------------
 //
-// Gradients of weights wait for what was computed before them; for them wait the optimizer, and ops that write where
-// their operands are. So they go to a queue of their own, as do the sums of a norm's strips, which wait for its first
-// launch. Its launches fill units that others leave idle, and an event orders the queues where one waits for the other.
-// The terms of a sum, and their order, stay the same.
+// Gradients of weights wait for what was computed before them; only the optimizer waits for them, and ops that write
+// where their operands are. So they go to a queue of their own, as do the sums of a norm's strips, which wait for its
+// first launch. Its launches fill units that others leave idle, and an event orders the queues where one waits for the
+// other. The terms of a sum, and their order, stay the same.
 
 static bool have_common_bytes(const sm_plan *plan, const int *a, int n_a, const int *b, int n_b) {
     for (int i = 0; i < n_a * n_b; i++) {

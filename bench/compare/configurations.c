@@ -7,7 +7,7 @@ static const double one_run_in = 5.3;
 enum { LEAST_OTHERS = 5, MOST_IN_ROUND = 8, MOST_RUNS = 3 };
 
 // Logarithms of speeds.
-static const double clear_gain = 0.02; // the search goes on from another configuration if that is faster by this
+static const double clear_gain = 0.02; // the search continues from another configuration if that is faster by this
 static const double most_cost = 0.1;   // what is expected to be slower by more does not run
 static const double hope = 0.4;        // of a level that did not fit, and may together with others
 

@@ -417,7 +417,7 @@ static sm_status write_own_tokens(const sm_session *session) {
     return backend->upload(session->executable, plan->gathered_tokens, plan->processes.rank * n, n, tokens);
 }
 
-// Nor does an op write what lies between the gradients of a group's matrices, up to the next block, and their norm
+// No op writes what lies between the gradients of a group's matrices, up to the next block, and their norm
 // counts it as zeros (src/rewrites/first_write.c).
 static sm_status zero_gaps(sm_session *session) {
     static const float zeros[SM_SLICE_BLOCK];

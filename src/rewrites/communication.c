@@ -51,8 +51,8 @@ static bool writes(const sm_plan *plan, const sm_op *op, int tensor) {
     return is_among(plan, op->out, SM_MAX_OUT, tensor);
 }
 
-// Does the op add to sums, in the last micro-batch, or is it for another?
-static bool is_behind_sums(const sm_op *op) { return op->attr.when != SM_WHEN_ALWAYS; }
+// Whether the op does not count for a sum: it adds rows after it, in the last micro-batch, or runs in the others.
+static bool is_outside_sums(const sm_op *op) { return op->attr.when != SM_WHEN_ALWAYS; }
 
 // Nothing is exchanged before the backward has ended.
 static bool is_after(const sm_plan *plan) {
@@ -66,8 +66,8 @@ static int completed_by(const sm_plan *plan, int tensor) {
     bool adds_rows = false;
     for (int i = 0; i < plan->n_ops && plan->ops[i].range < SM_PHASE_OPTIMIZER; i++) {
         const bool is_writer = writes(plan, &plan->ops[i], tensor);
-        adds_rows |= is_writer && is_behind_sums(&plan->ops[i]);
-        last = is_writer && !is_behind_sums(&plan->ops[i]) ? i : last;
+        adds_rows |= is_writer && is_outside_sums(&plan->ops[i]);
+        last = is_writer && !is_outside_sums(&plan->ops[i]) ? i : last;
     }
     const int backward = sm_plan_range(plan, SM_PHASE_BACKWARD).first;
     if (is_after(plan)) {

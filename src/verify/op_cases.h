@@ -4,14 +4,14 @@
 // A case is a line of text, such as "N=33 C=7 inplace=1", that describes the case and gives values to the letters of
 // the kind's shapes (include/op_table.h) and to its attributes:
 //     its attributes, by their letters (SM_ATTR_LIST in include/op.h); vocab: V, the rest is padding
-//     clip     hyper.grad_clip
-//     nesterov hyper.nesterov                 scaled   1: there is a loss scaler
-//     interval hyper.scale_interval           skip     1: clip is negative
-//     inplace  1: an output overwrites the input that it may      ignored  1: all targets -1
-//     zero     1: inputs without a special meaning are all 0
-//     mean     about which x or the logits lie                 far      integers up to it in qkv and logits, of which
-//     flat     1: all numbers of a row of x are the same                the last that counts is -1e30 and no target
-//     tiny     1: every second number is denormal              same     1: all tokens are the same
+//     clip     hyper.grad_clip                                 nesterov hyper.nesterov
+//     interval hyper.scale_interval                            scaled   1: there is a loss scaler
+//     skip     1: clip is negative                             ignored  1: all targets are -1
+//     inplace  1: an output overwrites the input that it may   same     1: all tokens are the same
+//     zero     1: inputs without a special meaning are all 0   tiny     1: every second number is denormal
+//     mean     the number about which x or the logits lie
+//     flat     1: all numbers of a row of x are the same
+//     far      qkv and logits are integers up to it; of these the last that counts is -1e30, and no target
 //     nan      1: some elements of the input that a function is applied to are NaN, of a forward op also infinite
 #pragma once
 

@@ -395,7 +395,7 @@ static sm_status verify_optimizer(const sm_model *model, const sm_optimizer *opt
     return SM_OK;
 }
 
-// After a mismatch the other checks go on; *first keeps it.
+// After a mismatch the other checks still run; *first keeps it.
 static sm_status go_on(sm_status status, sm_status *first) {
     *first = *first == SM_OK ? status : *first;
     return status == SM_ERR_MISMATCH ? SM_OK : status;

@@ -1,11 +1,10 @@
 // kernel.h: the kernels of the cpu backend: functions that compute one thread's part of one op.
 //
-// The files of this folder hold plain C loops. The build compiles each of them for every instruction set, with
-// -DCPU_ISA=baseline, avx2 or avx512 and the compiler flags to match, and for each type of data (common/data.h);
-// ISA(name) appends these words to a public name, and each build of kernels/table.c exports one table. cpu/isa.c
-// chooses a table at run time. The instruction sets with bf16 arithmetic, avx512_bf16 and amx, have their own kernels
-// for bf16 data: avx512_bf16 all, amx matmuls and flash attention. The rest of a table are another set's kernels:
-// BASE_ISA(name).
+// The files of kernels/ hold plain C loops. The build compiles each of them for every instruction set (-DCPU_ISA=avx2,
+// avx512, neon, ..., and the compiler flags to match) and for each type of data (common/data.h); ISA(name) appends
+// these words to a public name, and each build of kernels/table.c exports one table. cpu/isa.c chooses a table at run
+// time. Instruction sets with bf16 arithmetic have their own kernels for bf16 data: avx512_bf16 all, amx matmuls and
+// flash attention. The rest of a table are another set's kernels: BASE_ISA(name).
 //
 // A kernel is called once for each part of an op, with the part's number in team->thread; it has that part's scratch,
 // and may run on another thread (threads/pool.h). The optional `finish` is called likewise when all parts are done, and

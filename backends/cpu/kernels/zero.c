@@ -2,7 +2,7 @@
 
 #include "backends/cpu/common/kernel.h"
 
-// Past the caches: whoever reads it then would not find it there.
+// Stores past the caches, where the reader would not find it any more.
 static void zero_past_caches(cpu_data *x, int64_t n) {
     enum { BLOCK_ELEMS = 1024 };
     static const cpu_data zeros[BLOCK_ELEMS];

@@ -32,7 +32,7 @@ typedef struct {
 
 // Gradients of weights go to the queue aside, since little waits for them; and a norm's last sums, of few rows.
 static inline opencl_course opencl_course_of(const sm_plan *plan, bool uses_aside, const sm_op *op) {
-    enum { FEW_ROWS = 4096 }; // others take long enough beside their sums
+    enum { FEW_ROWS = 4096 }; // a norm of more rows takes so long that its sums do not matter
     const bool is_norm = op->kind == SM_OP_LAYERNORM_BACKWARD || op->kind == SM_OP_RMSNORM_BACKWARD;
     return uses_aside && op->kind == SM_OP_MATMUL_BACKWARD_WEIGHT                           ? OPENCL_ASIDE
            : uses_aside && is_norm && sm_tensor_rows(&plan->tensors[op->in[0]]) <= FEW_ROWS ? OPENCL_SUMS_ASIDE

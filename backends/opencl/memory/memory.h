@@ -36,7 +36,7 @@ typedef struct {
 
 // The queue of an op's launches, and their part of the scratch: of norms whose sums go aside, places in turn.
 typedef enum { OPENCL_IN_QUEUE, OPENCL_ASIDE, OPENCL_SUMS_ASIDE, OPENCL_COURSES } opencl_course;
-// Behind them: sums of squares, by their place in the gradients' arena.
+// After them: sums of squares, by their place in the gradients' arena.
 enum { OPENCL_SQUARES = OPENCL_COURSES, OPENCL_PARTS_OF_SCRATCH };
 enum { OPENCL_NORM_PLACES = 4, OPENCL_SQUARE_ELEMS = 1024 };
 

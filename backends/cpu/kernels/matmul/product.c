@@ -126,7 +126,7 @@ static bool packs_lying_rows(int64_t n_cols) {
     return cpu_level2_is_large() && CPU_VECTOR % CPU_PRODUCT_ROWS == 0 && n_cols >= 4 * CPU_PRODUCT_COLS;
 }
 
-// Packs of a block's rows of a what is neither read where it lies nor packed by tiles.
+// Packs those rows of a in a block that are neither read where they lie nor packed by tiles.
 static void pack_a(const job *j, block *of) {
     const cpu_product *p = j->p;
     const float *from = p->a + of->rows.first * p->a_row + j->slice.first * p->a_col;

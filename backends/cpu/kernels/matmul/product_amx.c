@@ -15,7 +15,7 @@
 //                                                  panel of b, the next of a is packed
 //
 // A large b of contiguous columns is not packed for all: each thread packs the panel that it needs next, meanwhile.
-// A part goes on from the sums of the parts before it, which tiles load; after the last they are finished: bias, GELU,
+// A part of k continues the sums of the parts before it, which tiles load; after the last they get their bias, GELU,
 // rounding. A result larger than L2 would be evicted before it is read, so streaming stores write it.
 // The order of sums depends on k alone.
 #include "backends/cpu/common/geometry.h"

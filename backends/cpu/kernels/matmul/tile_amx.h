@@ -64,7 +64,7 @@ static inline __attribute__((always_inline)) void cpu_ask_ahead(const cpu_packed
 
 // to (CPU_PRODUCT_ROWS x CPU_PRODUCT_COLS) = from + a panel x b panel over n_steps of CPU_AMX_K; `from` may be NULL:
 // zeros. In each step `meanwhile` is called, for what vector instructions can do meanwhile. A step's loads precede its
-// products: behind that work they cost 3 to 8% of the time. `asks` for a ahead: of 16 or 32 threads that share real
+// products: after that work they cost 3 to 8% of the time. `asks` for a ahead: of 16 or 32 threads that share real
 // cores products then take 5 to 10% less time, but one thread that has its core alone takes 20% more.
 static inline __attribute__((always_inline)) void cpu_product_tile(int64_t n_steps, const cpu_packed *a,
                                                                    const cpu_packed *b, const float *from, float *to,
