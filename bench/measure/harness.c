@@ -337,7 +337,7 @@ static sm_status headline(measurement *m) {
         samples->values[samples->n++] = sample_ns;
         SM_TRY(look_at_samples(m, &next_look));
     }
-    return SM_OK;
+    return samples->n <= m->late_check ? check_gradients_late(m) : SM_OK; // time may end the samples before it
 }
 
 // The headline pass between two readings of the sensors, also if it is cut short.

@@ -1,8 +1,9 @@
 // step.h: one training step, as every measurement runs it, and the checks of a session's steps.
 //
-//   step 1         (with own code, another among the samples as well) its gradients, between backward and update, against differences of the loss; its update
-//   step 2, and    checked steps: the same executable runs them in pieces. Drawn ops are looked at (spot_check.h),
-//   those drawn    of drawn sequences are compared with the reference's (step_checks.h), and the update with its rule
+//   step 1         its gradients, between backward and update, against differences of the loss (with own code, also of a
+//                  step among the samples); its update
+//   step 2, drawn  the same executable runs these steps in pieces. Drawn ops are looked at (spot_check.h), losses of
+//   steps, last    drawn sequences are compared with the reference's (step_checks.h), and the update with its rule
 //   repeated ones  a measured step, made again in pieces from the same weights up to its update: losses, the gradients'
 //                  norm and drawn runs of gradients must be the same, bit by bit. Its update, and that of the step
 //                  before it, are compared with their rule
@@ -32,7 +33,7 @@ typedef struct {
 
     // Called in a checked step after a forward, while the losses of micro-batch `index` are on the device and the
     // weights unchanged. Draws by `seed`. Fills loss, loss_reference and loss_check; SM_ERR_MISMATCH if they differ.
-    // Never NULL: no row is ok without a check. Of ops by themselves: NULL, or what checks those that drawn ops do not show.
+    // Never NULL: no row is ok without a check. For ops by themselves: NULL, or a check of what drawn ops do not show.
     sm_status (*check)(void *ctx, sm_session *session, int64_t index, uint64_t seed, sm_row *row);
 
     // Called between a step's backward and its update; its batches are n_accum from first_batch on. Fills the row's
