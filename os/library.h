@@ -2,6 +2,8 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
 
 // By its name on Linux, "libOpenCL.so.1", for which other systems look by theirs, or by its path. NULL: none, and
 // os_library_error() says why.
@@ -10,6 +12,14 @@ void os_library_close(void *library);
 
 // The address of what has this name; NULL: nothing.
 void *os_library_find(void *library, const char *name);
+
+// The address of one of its functions, as a pointer to functions, in *function; false: not found, or `library` is NULL.
+// (ISO C cannot convert a pointer to an object into one to a function.)
+static inline bool os_library_function(void *library, const char *name, void *function) {
+    void *symbol = library == NULL ? NULL : os_library_find(library, name);
+    memcpy(function, &symbol, sizeof symbol);
+    return symbol != NULL;
+}
 
 const char *os_library_error(void);
 

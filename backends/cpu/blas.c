@@ -3,7 +3,6 @@
 #include <stdarg.h>
 #include <strings.h>
 
-#include "backends/host/library.h"
 #include "os/library.h"
 
 cpu_blas_functions cpu_blas;
@@ -41,14 +40,15 @@ static void *open_with(const char *core) {
     void *library = NULL;
     if (set == NULL || before != NULL) {
         (void)(core != NULL ? setenv(variable, core, 1) : unsetenv(variable));
-        library = host_library_open("libopenblas.so.0", "libopenblas.so");
+        library = os_library_open("libopenblas.so.0");
+        library = library != NULL ? library : os_library_open("libopenblas.so");
         (void)(before != NULL ? setenv(variable, before, 1) : unsetenv(variable));
     }
     free(before);
     return library;
 }
 
-#define FIND(name, field) host_library_find(library, name, &cpu_blas.field, sizeof cpu_blas.field)
+#define FIND(name, field) os_library_function(library, name, &cpu_blas.field)
 
 static bool find_functions(void *library) {
     return FIND("cblas_sgemm", sgemm) && FIND("openblas_get_config", config) &&
@@ -90,7 +90,7 @@ static bool is_exact(void) {
 
 static bool load_again(void *library, const char *core) {
     snprintf(given_up, sizeof given_up, "%s", cpu_blas.core_name());
-    host_library_close(library);
+    os_library_close(library);
     return find_functions(open_with(core));
 }
 

@@ -32,21 +32,15 @@ static const struct {
     [SM_NVML_POWER_MW] = {"nvmlDeviceGetPowerUsage", .place = 0},
 };
 
-// Systems let a library's pointer be one to a function; C only lets its bytes be copied into one.
-static void find(void *library, const char *name, void *function) {
-    void *symbol = os_library_find(library, name);
-    memcpy(function, &symbol, sizeof(symbol));
-}
-
 static sm_status find_device(void *library, const char *name, nvml_device *device) {
     int (*count)(unsigned *);
     int (*at)(unsigned, nvml_device *);
     int (*name_of)(nvml_device, char *, unsigned);
     unsigned n = 0;
     int n_found = 0;
-    find(library, "nvmlDeviceGetCount_v2", &count);
-    find(library, "nvmlDeviceGetHandleByIndex_v2", &at);
-    find(library, "nvmlDeviceGetName", &name_of);
+    (void)os_library_function(library, "nvmlDeviceGetCount_v2", &count);
+    (void)os_library_function(library, "nvmlDeviceGetHandleByIndex_v2", &at);
+    (void)os_library_function(library, "nvmlDeviceGetName", &name_of);
     SM_FAIL_IF(count == NULL || at == NULL || name_of == NULL || count(&n) != NVML_SUCCESS, SM_ERR_UNSUPPORTED,
                "NVML lists no devices");
     for (unsigned i = 0; i < n; i++) {
@@ -68,8 +62,8 @@ sm_status sm_nvml_open(const char *name, sm_nvml **nvml) {
     SM_FAIL_IF(library == NULL, SM_ERR_UNSUPPORTED, "no libnvidia-ml.so.1 here");
     int (*init)(void);
     sm_nvml found = {.library = library};
-    find(library, "nvmlInit_v2", &init);
-    find(library, "nvmlShutdown", &found.shutdown);
+    (void)os_library_function(library, "nvmlInit_v2", &init);
+    (void)os_library_function(library, "nvmlShutdown", &found.shutdown);
     for (int i = 0; i < SM_NVML_FACT_COUNT; i++) {
         found.calls[i] = os_library_find(library, calls[i].name);
     }

@@ -1,23 +1,22 @@
 #include "backends/opencl/peers/cuda.h"
 
-#include "backends/host/library.h"
+#include "os/library.h"
 
 cuda_functions cuda;
 
 static const char *load(void) {
-    void *library = host_library_open("libcuda.so.1", NULL);
+    void *library = os_library_open("libcuda.so.1");
     if (library == NULL) {
         return "there is no libcuda.so.1, which comes with NVIDIA's driver";
     }
     const char *missing = NULL;
-#define X(name, symbol, arguments) \
-    missing = host_library_find(library, symbol, &cuda.name, sizeof cuda.name) ? missing : symbol;
+#define X(name, symbol, arguments) missing = os_library_function(library, symbol, &cuda.name) ? missing : symbol;
     CUDA_FUNCTION_LIST(X)
 #undef X
     if (missing != NULL) {
         return "its libcuda.so.1 is too old: use NVIDIA's driver 470 or newer";
     }
-#define X(name, symbol, arguments) (void)host_library_find(library, symbol, &cuda.name, sizeof cuda.name);
+#define X(name, symbol, arguments) (void)os_library_function(library, symbol, &cuda.name);
     CUDA_ORDER_FUNCTION_LIST(X)
 #undef X
     return cuda.init(0) == CUDA_SUCCESS ? NULL : "cuInit fails: see nvidia-smi";

@@ -1,7 +1,7 @@
 #include "backends/opencl/peers/nccl.h"
 
-#include "backends/host/library.h"
 #include "os/files.h"
+#include "os/library.h"
 
 nccl_functions nccl;
 
@@ -13,7 +13,7 @@ static void *open_matching(const char *pattern) {
     void *library = NULL;
     (void)os_match_paths(pattern, &found);
     for (int i = 0; i < found.n && library == NULL; i++) {
-        library = host_library_open(found.list[i], NULL);
+        library = os_library_open(found.list[i]);
     }
     os_free_names(&found);
     return library;
@@ -48,7 +48,7 @@ static void *open_somewhere(void) {
         "/usr/lib/python3*/*-packages/nvidia/nccl/lib/libnccl.so.2",
         "/opt/*/.venv/lib/python3*/site-packages/nvidia/nccl/lib/libnccl.so.2",
     };
-    void *library = host_library_open("libnccl.so.2", NULL);
+    void *library = os_library_open("libnccl.so.2");
     library = library != NULL ? library : open_of_python();
     for (size_t i = 0; i < sizeof patterns / sizeof patterns[0] && library == NULL; i++) {
         library = open_matching(patterns[i]);
@@ -70,22 +70,21 @@ static sm_status load(const char *path) {
     const char *missing = NULL;
     fix("NCCL_ALGO", "Ring", algorithm, sizeof algorithm);
     fix("NCCL_PROTO", "Simple", protocol, sizeof protocol);
-    void *library = named != NULL ? host_library_open(named, NULL) : open_somewhere();
+    void *library = named != NULL ? os_library_open(named) : open_somewhere();
     SM_FAIL_IF(library == NULL && named != NULL, SM_ERR_UNSUPPORTED,
                "%s: %s cannot be loaded; name NCCL's libnccl.so.2", path != NULL ? "--nccl" : "STEPMARK_NCCL", named);
     if (library == NULL) {
         return sm_fail(SM_ERR_UNSUPPORTED,
                        "libnccl.so.2 was not found: name it by --nccl FILE, or `pip install nvidia-nccl-cu12`");
     }
-#define X(name, symbol, arguments) \
-    missing = host_library_find(library, symbol, &nccl.name, sizeof nccl.name) ? missing : symbol;
+#define X(name, symbol, arguments) missing = os_library_function(library, symbol, &nccl.name) ? missing : symbol;
     NCCL_FUNCTION_LIST(X)
 #undef X
-    if (!host_library_find(library, "ncclGetErrorString", &nccl.error_text, sizeof nccl.error_text)) {
+    if (!os_library_function(library, "ncclGetErrorString", &nccl.error_text)) {
         missing = "ncclGetErrorString";
     }
     if (missing != NULL) {
-        host_library_close(library);
+        os_library_close(library);
         return sm_fail(SM_ERR_UNSUPPORTED, "%s has no %s: use NCCL 2.10 or newer",
                        named != NULL ? named : "libnccl.so.2", missing);
     }

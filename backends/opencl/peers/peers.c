@@ -33,8 +33,7 @@ static sm_status find(opencl_device *device) {
         return SM_OK;
     }
     SM_FAIL_IF(!opencl_has_extension(device->facts.id, needed) ||
-                   !opencl_find_function("clCreateBufferWithProperties", &p.create_with_properties,
-                                         sizeof p.create_with_properties),
+                   !opencl_find_function("clCreateBufferWithProperties", &p.create_with_properties),
                SM_ERR_UNSUPPORTED, "the OpenCL driver or its loader has no %s", needed);
     SM_TRY(cuda_load());
     SM_TRY(find_card(device, &p.card));

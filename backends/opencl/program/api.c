@@ -1,7 +1,7 @@
 // api.c: the ICD loader's functions, and the names of its errors.
-
-#include "backends/host/library.h"
 #include "backends/opencl/program/api.h"
+
+#include "os/library.h"
 
 opencl_functions opencl;
 
@@ -11,9 +11,10 @@ bool opencl_load(void) {
     static bool tried = false;
     static bool is_complete = false;
     if (!tried) {
-        library = host_library_open("libOpenCL.so.1", "libOpenCL.so");
+        library = os_library_open("libOpenCL.so.1");
+        library = library != NULL ? library : os_library_open("libOpenCL.so");
         is_complete = library != NULL;
-#define X(name) is_complete = is_complete && host_library_find(library, #name, &opencl.name, sizeof opencl.name);
+#define X(name) is_complete = is_complete && os_library_function(library, #name, &opencl.name);
         OPENCL_FUNCTION_LIST(X)
 #undef X
         tried = true;
@@ -21,8 +22,8 @@ bool opencl_load(void) {
     return is_complete;
 }
 
-bool opencl_find_function(const char *name, void *function, size_t size_bytes) {
-    return opencl_load() && host_library_find(library, name, function, size_bytes);
+bool opencl_find_function(const char *name, void *function) {
+    return opencl_load() && os_library_function(library, name, function);
 }
 
 #define ERROR_LIST(X)                               \

@@ -54,8 +54,8 @@ extern opencl_functions opencl;
 // Loads libOpenCL.so once; false if it is missing.
 bool opencl_load(void);
 
-// A function that not every loader has, as host_library_find.
-bool opencl_find_function(const char *name, void *function, size_t size_bytes);
+// A function that not every loader has, as os_library_function.
+bool opencl_find_function(const char *name, void *function);
 
 // "CL_OUT_OF_RESOURCES"; "CL error -9999" for codes that the standard does not name.
 const char *opencl_error_name(cl_int code);
