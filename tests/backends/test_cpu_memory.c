@@ -1,8 +1,5 @@
 // test_cpu_memory.c: the cpu backend allocates what it predicts for a plan, and restores kept weights.
-#include "backend.h"
 #include "tests/support/kept_weights.h"
-#include "src/models/model.h"
-#include "src/rewrites/rewrite.h"
 #include "src/verify/op_cases.h"
 
 // The plan's arenas, each in whole pages.

@@ -7,7 +7,6 @@
 // tells who comes first.
 #define OWN_MAIN
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
 #include <unistd.h>

@@ -2,7 +2,6 @@
 // processors, and with the same results.
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <time.h>
 

@@ -1,9 +1,7 @@
 // test_drivers.c: drivers that fail, hang or crash, signals and limits, as users meet them: the program ends in time,
 // each row has a status and a reason, the cpu's row exists, and the exit code is right. program.py tests all.
 #define OWN_MAIN
-#include <jansson.h>
 #include <signal.h>
-#include <time.h>
 
 #include "clock.h"
 #include "tests/support/temp_folder.h"

@@ -12,7 +12,6 @@
 #include "backends/host/memory.h"
 #include "backends/opencl/nvidia/tensor.h"
 #include "backends/opencl/opencl.h"
-#include "src/models/model.h"
 #include "src/session/session.h"
 #include "src/verify/op_cases.h"
 

@@ -1,6 +1,5 @@
 // test_opencl_narrow.c: data in bf16 and fp16 on the first usable opencl device: conversions bit by bit, every op and
 // whole steps in both families of kernels, and training that learns as in fp32. Skipped without a device.
-#include "number_format.h"
 #include "tests/support/opencl_ops.h"
 #include "tests/support/training_curve.h"
 #include "backends/opencl/program/program.h"

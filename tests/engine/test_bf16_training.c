@@ -2,7 +2,6 @@
 // of the weights follow their masters, and a wrong loss is detected.
 #include "f16.h"
 #include "tests/support/training_curve.h"
-#include "src/verify/step_checks.h"
 
 TEST(test_curves) {
     static const struct {

@@ -7,7 +7,6 @@
 #define OWN_MAIN
 #include "tests/support/session.h"
 #include "philox.h"
-#include "bench/measure/harness.h"
 
 enum { BATCH = 4, SEQUENCE = 16, N_TOKENS = BATCH * SEQUENCE, VOCAB = 61, N_BATCHES = 5, MOST_OPS = 512 };
 

@@ -3,7 +3,6 @@
 // goldens and counts of parameters are asked for by test_gradient, test_golden and test_plan.
 #include "tests/support/session.h"
 #include "embedded.h"
-#include "src/session/session.h"
 #include "src/verify/op_cases.h"
 
 static bool is_empty(const char *text) { return text == NULL || text[0] == '\0'; }

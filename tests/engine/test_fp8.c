@@ -3,7 +3,6 @@
 #include "backends/reference/ref.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/training_curve.h"
-#include "src/verify/spot_check.h"
 #include "src/weights/weights.h"
 
 static const sm_precision fp8 = {SM_BF16, SM_PRODUCTS_FP8};

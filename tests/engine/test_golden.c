@@ -2,7 +2,6 @@
 // log-probabilities, AdamW with clipping, accumulation and decay, 50 losses of a run; and our saved model against the
 // one that transformers saved.
 #define OWN_MAIN
-#include <jansson.h>
 
 #include "tests/support/session.h"
 #include "tests/support/temp_folder.h"

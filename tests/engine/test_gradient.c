@@ -3,7 +3,6 @@
 // without dropout and with (the masks are held fixed).
 #include "tests/support/session.h"
 #include "philox.h"
-#include "src/verify/step_checks.h"
 
 static const sm_model_config gpt2 = {MODEL(gpt2, 2, 2, 8, 24, 11, 6)};
 

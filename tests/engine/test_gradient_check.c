@@ -5,7 +5,6 @@
 // an output that adds nothing; a sum that is overwritten instead of added to; and a mask that is missing.
 #include "tests/support/session.h"
 #include "philox.h"
-#include "bench/measure/step.h"
 
 enum { VOCAB = 37 };
 

@@ -1,5 +1,4 @@
 // test_hf_config.c: config.json: what is read, refused (with the reason) and written.
-#include <jansson.h>
 
 #include "tests/support/temp_folder.h"
 #include "src/weights/model_folder.h"

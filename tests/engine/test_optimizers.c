@@ -1,12 +1,10 @@
 // test_optimizers.c: every optimizer against its source on fixed gradients and in trainings (tests/golden/README.md),
 // on every backend; the size of its state; training with 8-bit moments as with 32-bit ones; and the loss scaler against
 // PyTorch's, with skipped steps.
-#include <jansson.h>
 
 #include "tests/support/session.h"
 #include "dynamic_map.h"
 #include "src/data/tokens.h"
-#include "src/verify/step_checks.h"
 #include "src/weights/weights.h"
 
 enum { MOST_ELEMS = 640, RUN_B = 2, RUN_T = 9 };

@@ -2,7 +2,6 @@
 // step its FLOPs, and memory falls to one input for each block.
 #include "tests/support/run_program.h"
 #include "tests/support/session.h"
-#include "src/verify/step_checks.h"
 
 enum { BATCH = 3, SEQUENCE = 17, N_STEPS = 3 };
 

@@ -2,7 +2,6 @@
 #include "tests/support/session.h"
 #include "philox.h"
 #include "src/verify/spot.h"
-#include "src/verify/spot_check.h"
 #include "tests/support/whole.h"
 
 static const sm_model_config gpt2 = {MODEL(gpt2, 2, 4, 96, 200, 301, 130)};

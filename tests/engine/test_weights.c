@@ -1,11 +1,9 @@
 // Models on disk: fresh ones, round trips through a session, files as others write them, files
 // that do not fit, optimizer state.
-#include <jansson.h>
 
 #include "tests/support/session.h"
 #include "tests/support/temp_folder.h"
 #include "src/io/atomic_file.h"
-#include "src/io/safetensors.h"
 #include "src/weights/weights.h"
 
 // A GPT-2 of these dimensions.

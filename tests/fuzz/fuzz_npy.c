@@ -1,6 +1,5 @@
 // fuzz_npy.c: a .npy: its header, and its ids through the door.
 #include "harness_support.h"
-#include "src/data/data_format.h"
 #include "src/data/tokens.h"
 
 void fuzz_one(const uint8_t *data, size_t size_bytes) {

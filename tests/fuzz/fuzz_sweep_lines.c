@@ -1,7 +1,6 @@
 // fuzz_sweep_lines.c: the file of `run --file`. Device and order are given, so that no device is searched for.
 
 #include "harness_support.h"
-#include "cli/flags/options.h"
 #include "cli/sweep/sweep.h"
 
 // A line stands for a product of lists.

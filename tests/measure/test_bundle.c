@@ -3,7 +3,6 @@
 #include "tests/support/made_row.h"
 #include "tests/support/run_program.h"
 #include "bench/compare/compare.h"
-#include "bench/rows/read_rows.h"
 
 static json_t *make_row(const char *processor, const char *mode, double rate) {
     const double ns = 64e9 / rate;

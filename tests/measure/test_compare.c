@@ -3,9 +3,6 @@
 #include "philox.h"
 #include "tests/support/run_program.h"
 #include "bench/compare/compare.h"
-#include "bench/rows/row.h"
-#include "bench/stats/stats.h"
-#include "bench/tables/show.h"
 
 static uint64_t counter;
 

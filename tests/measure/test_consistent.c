@@ -3,9 +3,6 @@
 #include "tests/support/run_program.h"
 
 #include "bench/compare/compare.h"
-#include "bench/rows/read_rows.h"
-#include "bench/rows/row.h"
-#include "bench/tables/show.h"
 
 #define STEPS "-m tiny -t 1 -b 4 --seq-len 64 --backend cpu -q -o json "
 

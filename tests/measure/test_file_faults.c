@@ -4,7 +4,6 @@
 //
 // STEPMARK_FAULT_STRIDE: every how many-th call is hit; 1: all (tools/torture/program.py).
 #include <errno.h>
-#include <jansson.h>
 #include <signal.h>
 
 #include "tests/support/plans.h"

@@ -5,8 +5,6 @@
 #include "tests/support/fake_clock.h"
 #include "tests/support/temp_folder.h"
 #include "bench/loop/loop.h"
-#include "bench/profile/profile.h"
-#include "os/os.h"
 
 // --- the recorder --------------------------------------------------------------------------------------
 

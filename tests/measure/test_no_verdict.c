@@ -1,10 +1,7 @@
 // test_no_verdict.c: rows of a busy machine, or too noisy ones: no subcommand draws a conclusion from them, and each
 // gives the reason. One rule decides (compare.h).
 #include "tests/support/run_program.h"
-#include "bench/compare/compare.h"
 #include "bench/loop/loop.h"
-#include "bench/rows/read_rows.h"
-#include "bench/tables/show.h"
 
 enum { N_SAMPLES = 12 };
 

@@ -1,9 +1,7 @@
 // Plans of several processes: what they sum up together, when, and how the optimizer's state is shared out.
 #include "shard.h"
 #include "bench/measure/harness.h"
-#include "src/comm/comm.h"
 #include "tests/support/plans.h"
-#include "src/session/session.h"
 
 enum { N_PROCESSES = 3 };
 

@@ -1,10 +1,7 @@
 // test_profile.c: the profile adds up and names each op's bound; its trace can be read back.
 #include "tests/support/session.h"
 #include "tests/support/fake_backend.h"
-#include "bench/measure/harness.h"
 #include "bench/profile/profile.h"
-#include "bench/tables/show.h"
-#include "src/rewrites/rewrite.h"
 
 enum { N_OPS = 6, WALL_NS = 13200 };
 

@@ -3,8 +3,6 @@
 
 #include "tests/support/temp_folder.h"
 #include "bench/rows/read_rows.h"
-#include "bench/rows/row.h"
-#include "bench/tables/show.h"
 
 static sm_rows rows; // of the test
 

@@ -5,7 +5,6 @@
 #include "tests/support/run_program.h"
 #include "bench/pages/page.h"
 #include "bench/report/report.h"
-#include "bench/tables/show.h"
 #include "embedded.h"
 
 static const char evil[] = "</td><script>alert('x')</script><img src=x onerror=alert(1)>\"'`date` & | * \x01";

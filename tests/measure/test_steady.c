@@ -1,7 +1,6 @@
 // test_steady.c: warm-up, precision, drift and modes, on series with known answers.
 #include "tests/support/test.h"
 #include "bench/measure/harness.h"
-#include "bench/stats/stats.h"
 
 enum { N_MOST = 400, N_TRIALS = 1000 };
 

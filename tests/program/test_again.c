@@ -2,7 +2,6 @@
 #include "tests/support/run_program.h"
 #include "bench/compare/compare.h"
 #include "bench/rows/machine.h"
-#include "src/io/file_digest.h"
 
 static void expect(const char *arguments, int code, const char *in_err) { expect_run(arguments, code, NULL, in_err); }
 

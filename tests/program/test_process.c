@@ -2,7 +2,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "tests/support/test.h"

@@ -4,9 +4,7 @@
 #include "tests/support/whole.h"
 #include "bench/rows/read_rows.h"
 #include "bench/score/score.h"
-#include "bench/tables/show.h"
 #include "fnv1a.h"
-#include "src/models/model.h"
 
 // --- the definition ------------------------------------------------------------------------------
 

@@ -6,9 +6,7 @@
 #include "tests/support/whole.h"
 
 #include "bench/loop/loop.h"
-#include "bench/rows/row.h"
 #include "bench/tables/screen.h"
-#include "src/models/model.h"
 
 #define ROWS SM_TEST_GOLDEN_DIR "/screens/rows.jsonl"
 

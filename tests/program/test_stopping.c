@@ -3,7 +3,6 @@
 #include "tests/support/session.h"
 #include "tests/support/fake_backend.h"
 #include "tests/support/fake_clock.h"
-#include "bench/measure/harness.h"
 
 static sm_protocol p;
 static sm_row row; // what was measured last

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "tests/support/test.h"
-#include "backends/cpu/common/kernel.h"
 #include "backends/cpu/cpu.h"
 
 // All instruction sets; a processor lacks most of them.

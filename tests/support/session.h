@@ -3,7 +3,6 @@
 
 #include "bench/measure/harness.h"
 #include "src/io/safetensors.h"
-#include "src/session/session.h"
 #include "src/verify/step_checks.h"
 #include "tests/support/plans.h"
 

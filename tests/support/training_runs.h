@@ -1,8 +1,6 @@
 // training_runs.h: run folders made by hand: run.json and log.jsonl as a training writes them, with known step times.
 #pragma once
 
-#include <jansson.h>
-
 #include "tests/support/temp_folder.h"
 #include "bench/runs/runs.h"
 

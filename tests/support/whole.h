@@ -1,9 +1,6 @@
 // whole.h: how much of a test runs, where it takes long, and the rows of verifications, counted.
 #pragma once
 
-#include <stdbool.h>
-#include <stdlib.h>
-
 #include "src/verify/verify.h"
 
 // The long tests (make torture) run everything.

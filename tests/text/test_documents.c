@@ -1,12 +1,9 @@
 // Documents: finding and drawing them, what is done with long ones, placing them in rows; and that documents which
 // share a row have the losses and gradients that they have one at a time.
 #include "tests/support/session.h"
-#include "backend.h"
 #include "philox.h"
 #include "tests/support/temp_folder.h"
-#include "src/documents/documents.h"
 #include "src/train/trainer.h"
-#include "src/verify/step_checks.h"
 
 static sm_tokens *open_bytes(const char *text, size_t size_bytes) {
     sm_tokens *tokens;

@@ -1,6 +1,5 @@
 // Files written whole or not at all; safetensors, well-formed and malformed.
 #include <jansson.h>
-#include <sys/resource.h>
 
 #include "tests/support/full_disk.h"
 #include "tests/support/temp_folder.h"

@@ -1,6 +1,5 @@
 // What a training reads: text whose tokens are made when they are read, loaders of every kind and number of threads,
 // documents in steps; and training from them as a user meets it.
-#include <pthread.h>
 
 #include "clock.h"
 #include "tests/support/run_program.h"

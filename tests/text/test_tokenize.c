@@ -7,11 +7,9 @@
 #include "tests/support/source_text.h"
 #include "tests/support/temp_folder.h"
 #include "src/io/json_text.h"
-#include "src/data/tokens.h"
 #include "src/text/tokenize.h"
 #include "src/tokenizer/bpe_train.h"
 #include "src/tokenizer/encoder.h"
-#include "src/tokenizer/text_source.h"
 
 enum { N_MEGABYTES = 6, WHOLE_BYTES = 1 << 20 };
 

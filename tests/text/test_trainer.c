@@ -3,7 +3,6 @@
 // log, except for times, as one that was not.
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/types.h>
 
 #include "tests/support/run_program.h"
 #include "tests/support/whole.h"

@@ -2,7 +2,6 @@
 // and check-run finds what does not agree.
 #include "tests/support/run_program.h"
 #include "tests/support/training_runs.h"
-#include "bench/runs/runs.h"
 #include "bench/stats/stats.h"
 #include "bench/tables/show.h"
 
