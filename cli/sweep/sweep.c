@@ -417,8 +417,10 @@ static sm_status close_output(cli_sweep *s, const outcome *o) {
         sm_row_writer_explain(s->writer);
     }
     SM_TRY(sm_record_writer_close(s->writer, SM_OK));
+    bool has_peaks = false;
+    SM_EACH(row, s->rows) { has_peaks |= sm_json_number(row, "mfu") >= 0; }
     if (o->n_ok > 0 && format == SM_FORMAT_MARKDOWN) {
-        sm_row_write_legend(!options->measure.no_peaks, stdout);
+        sm_row_write_legend(has_peaks, stdout);
     }
     const json_t *last = json_array_get(s->rows, json_array_size(s->rows) - 1);
     if (last != NULL && cli_row_file_number(&s->file, last) > 0 && sm_format_is_read(format)) {
