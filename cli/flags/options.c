@@ -206,6 +206,11 @@ const cli_flag *cli_flag_named(const cli_flag *flags, int n, const char *word) {
         is_only = is_only && (!is_begun || found == NULL || found == flag);
         found = is_begun ? flag : found;
     }
+    // The beginning of a name may be the whole name of another form's or subcommand's flag: the user meant that one.
+    for (int i = 0; i < cli_flag_count(); i++) {
+        const char *name = cli_flag_at(i)->name;
+        is_only = is_only && !(strlen(name) == length && strncmp(name, word + 2, length) == 0);
+    }
     return is_only ? found : NULL;
 }
 
@@ -325,7 +330,7 @@ static sm_status unknown_letter(const parser *p, char letter) {
 
 static sm_status check_word(const parser *p) {
     const cli_words *w = &p->words;
-    char name[CLI_TEXT_SIZE], takers[4 * CLI_TEXT_SIZE], shown[CLI_ARGUMENT_SIZE];
+    char name[CLI_TEXT_SIZE], shown[CLI_ARGUMENT_SIZE];
     snprintf(name, sizeof(name), "%.*s", (int)strcspn(w->word + 2, "="), w->word + 2);
     if (w->flag == NULL) {
         return w->is_long ? unknown_flag(p, name) : unknown_letter(p, w->word[1]);
@@ -335,11 +340,7 @@ static sm_status check_word(const parser *p) {
         cli_flag_argument(w->flag, p->command, shown);
         return sm_fail(SM_ERR_USAGE, "--%s: needs an argument, %s", w->flag->name, shown);
     }
-    // The beginning of a name may be the whole name of another subcommand's flag (--mode, in a subcommand that has only
-    // --model-size): the user meant that one.
-    return w->is_long && strcmp(name, w->flag->name) != 0 && who_takes(name, 0, takers, sizeof(takers))
-               ? unknown_flag(p, name)
-               : SM_OK;
+    return SM_OK;
 }
 
 // Code, or a file to write, that a file names is refused unless the command line names its own, which is taken.

@@ -68,6 +68,7 @@ TEST(bad_flags) {
         {"zzzzzz", 2, NULL, "unknown subcommand 'zzzzzz'\nstepmark: `stepmark --help` lists"},
         {"run --bakend cpu", 2, NULL, "unknown flag --bakend; did you mean --backend?"},
         {"run --zzzzzz", 2, NULL, "unknown flag --zzzzzz"},
+        {"devices --backend zzz", 2, NULL, "no backend or device 'zzz'"}, // not --backend-library
         {"leaderboard --page x", 2, NULL, "did you mean 'report --rank'?"},
         {"check-run x", 2, NULL, "'report --check'?"}, {"schema", 2, NULL, "'run --schema'?"},
         {"train --max-new-tokens 5", 2, NULL, "unknown flag --max-new-tokens\n"},
