@@ -118,21 +118,22 @@ cli_command cli_command_form(cli_command command, int argc, char **argv) {
 // transformers). Of the entries that have a word, the first is the answer whose name this subcommand or flag knows;
 // tokens+temperature: and that knows --temperature, too.
 static const char also_called[] =
-    "devices list info, run sweep, score bench benchmark, verify test, train fit pretrain finetune, tokenize encode, "
-    "report plot show, eval perplexity ppl, generate sample infer inference chat complete, format json csv, output "
-    "json csv, backend device gpu gpus cuda ngl n-gpu-layers, opencl gpu cuda cuda:0 rocm hip metal mps vulkan, "
-    "precision dtype torch-dtype amp, fp32 float32 float f32, fp16 float16 half f16, bf16 bfloat16 amp, fp8 float8 "
-    "e4m3 e5m2, mode compile, fused compile compiled, naive eager, attention flash flash-attn flash-attention sdpa, "
-    "flash sdpa, seq-len block-size sequence-length max-seq-length max-length n-ctx ctx ctx-size, batch-size bs "
-    "micro-batch-size per-device-train-batch-size, threads num-threads n-threads, accum gradient-accumulation-steps "
-    "grad-accum grad-accum-steps, vocab vocab-size, n-layer num-hidden-layers, n-head num-attention-heads, n-kv-head "
-    "num-key-value-heads, d-model n-embd hidden-size embed-dim, d-ff intermediate-size, small gpt2 gpt-2, medium "
-    "gpt2-medium 345m, large gpt2-large, xl gpt2-xl 1.5b, lr learning-rate, steps max-iters max-steps iters "
-    "iterations, repetitions iters iterations num-iterations runs, epochs num-train-epochs, warmup-steps "
-    "warmup-iters, grad-clip max-grad-norm clip-grad, val-every eval-interval eval-steps, log-every log-interval, run "
-    "out-dir output-dir, save-every checkpoint checkpoint-every save-steps, weights init-from checkpoint model-path "
-    "model-name-or-path, tokens+temperature max-new-tokens n-predict, recompute gradient-checkpointing "
-    "activation-checkpointing, block full, shard zero fsdp, progress verbose";
+    "devices list info, run sweep stat, score bench benchmark, verify test, train fit pretrain finetune torchrun "
+    "accelerate, tokenize encode, report plot show, eval perplexity ppl, generate sample infer inference chat "
+    "complete, format json csv, output json csv, backend device gpu gpus cuda ngl n-gpu-layers, opencl gpu cuda "
+    "cuda:0 rocm hip metal mps vulkan, precision dtype torch-dtype amp bf16 fp16, fp32 float32 float f32, fp16 "
+    "float16 half f16, bf16 bfloat16 amp, fp8 float8 e4m3 e5m2, mode compile, fused compile compiled, naive eager, "
+    "attention flash flash-attn flash-attention sdpa, flash sdpa, seq-len block-size sequence-length max-seq-length "
+    "max-length n-ctx ctx ctx-size, batch-size bs micro-batch-size per-device-train-batch-size, threads num-threads "
+    "n-threads, accum gradient-accumulation-steps grad-accum grad-accum-steps, vocab vocab-size, n-layer "
+    "num-hidden-layers, n-head num-attention-heads, n-kv-head num-key-value-heads, d-model n-embd hidden-size "
+    "embed-dim, d-ff intermediate-size, small gpt2 gpt-2, medium gpt2-medium 345m, large gpt2-large, xl gpt2-xl 1.5b, "
+    "lr learning-rate, steps max-iters max-steps iters iterations, repetitions iters iterations num-iterations runs "
+    "repeat, epochs num-train-epochs, warmup-steps warmup-iters, grad-clip max-grad-norm clip-grad, val-every "
+    "eval-interval eval-steps, log-every log-interval, run out-dir output-dir, save-every checkpoint checkpoint-every "
+    "save-steps, weights init-from checkpoint model-path model-name-or-path, tokens+temperature max-new-tokens "
+    "n-predict, recompute gradient-checkpointing activation-checkpointing, block full, shard zero fsdp, progress "
+    "verbose, mpirun nproc-per-node nnodes node-rank local-rank world-size num-processes ddp distributed deepspeed";
 
 static int min_int(int a, int b) { return a < b ? a : b; }
 

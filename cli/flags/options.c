@@ -289,7 +289,7 @@ static bool who_takes(const char *name, char letter, char *text, size_t size_byt
 }
 
 static sm_status unknown_flag(const parser *p, const char *name) {
-    const char *names[CLI_MAX_FLAGS];
+    const char *names[CLI_MAX_FLAGS + 1];
     char others[4 * CLI_TEXT_SIZE];
     if (who_takes(name, 0, others, sizeof(others))) {
         const char *own = cli_commands[p->command].name;
@@ -306,7 +306,10 @@ static sm_status unknown_flag(const parser *p, const char *name) {
         }
     }
     SM_FAIL_IF(others[0] != '\0', SM_ERR_USAGE, "--%s is the beginning of --%s; write it out", name, others);
-    const char *nearest = cli_nearest(name, names, p->words.n_flags);
+    const char *launcher = names[p->words.n_flags] = "mpirun";
+    const char *nearest = cli_nearest(name, names, p->words.n_flags + 1);
+    SM_FAIL_IF(nearest == launcher, SM_ERR_USAGE, "unknown flag --%s; N processes: mpirun -n N stepmark %s", name,
+               cli_commands[p->command].name);
     SM_FAIL_IF(nearest == NULL, SM_ERR_USAGE, "unknown flag --%s", name);
     return sm_fail(SM_ERR_USAGE, "unknown flag --%s; did you mean --%s?", name, nearest);
 }

@@ -133,6 +133,8 @@ static sm_status check_output(const cli_options *options, const cli_flag *flag, 
                "--output-file: %s: rows are written as .jsonl, .json, .csv or .md; `stepmark report ROWS --output "
                "page.html` makes a page of them",
                path);
+    SM_FAIL_IF(sm_is_word_of(flag->name, "bundle trace log") && sm_has_ending(path, "html htm pdf"), SM_ERR_USAGE,
+               "--%s: %s: it is no page; give another ending, or none", flag->name, path);
     SM_FAIL_IF(!is_folder && is_named_twice(options, flag, path), SM_ERR_USAGE,
                "--%s: %s is read or written by another flag or operand, too; give another name", flag->name, path);
     // A page is no .pdf: what opens a file goes by its ending.
@@ -160,8 +162,7 @@ static sm_status check_output(const cli_options *options, const cli_flag *flag, 
 
 static sm_status call(const cli_options *options) {
     SM_TRY(cli_commands[options->command].is_alone ? cli_require_alone(options) : SM_OK);
-    // There must be the memory that libraries assume: hwloc, which reads the machine's topology before anything large
-    // is allocated, crashes when an allocation fails.
+    // Libraries assume that there is memory: hwloc, the first to allocate much, crashes when an allocation fails.
     enum { LIBRARIES_BYTES = 16 << 20 }; // several times what hwloc needs on a machine with hundreds of processors
     void *volatile memory = malloc(LIBRARIES_BYTES);
     SM_FAIL_IF(memory == NULL, SM_ERR_OOM, "out of memory: not even %d MiB to begin with (ulimit -v?)",
@@ -303,6 +304,10 @@ int main(int argc, char **argv) {
     }
     if (argv[1][0] == '-') {
         return front_option(argc, argv);
+    }
+    if (argc == 3 && strcmp(argv[1], "help") == 0) { // as of git
+        argv[1] = argv[2];
+        argv[2] = (char *)"--help";
     }
     cli_command command = cli_command_find(argv[1]);
     return command == CLI_COMMAND_COUNT ? usage_error("") : run_command(command, argc - 1, argv + 1);

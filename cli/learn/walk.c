@@ -201,8 +201,7 @@ static sm_status walk_ops(cli_walk_state *w, cli_walk_writer *writer) {
         const bool shown = is_shown(w, i);
         cli_walk_op event = make_event(w->plan, i);
         SM_TRY(cli_interrupted ? SM_ERR_INTERRUPTED : SM_OK);
-        // Of an op that is shown, inputs are read before it, outputs after it, and those that it adds to or updates
-        // also before it, in the second half of the rooms.
+        // Of a shown op, inputs are read before it, outputs after it, what it updates also before (second half).
         for (int k = 0; k < event.n_operands && shown && w->live != NULL; k++) {
             cli_walk_operand *o = &event.operands[k];
             if (k < event.n_inputs) {

@@ -1,5 +1,4 @@
-// estimate.c: the cost of a step, without running it. FLOPs and bytes come from the plan's ops, memory from the
-// planner, so estimate and execution cannot differ.
+// estimate.c: what a step costs, without running it: FLOPs and bytes by its plan's ops, memory by the planner.
 #include "bench/rows/machine.h"
 #include "cli/measure/measure.h"
 

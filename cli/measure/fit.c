@@ -48,7 +48,7 @@ static void announce(const cli_job *job, const sm_device_info *info, const predi
             known ? " available" : "", p->step_seconds, how);
 }
 
-sm_status cli_fit(cli_bench *bench, cli_job *job) {
+sm_status cli_fit(cli_bench *bench, int64_t limit_bytes, cli_job *job) {
     sm_device_info info;
     sm_peaks peaks;
     prediction p = {.memory_bytes = 0};
@@ -76,8 +76,8 @@ sm_status cli_fit(cli_bench *bench, cli_job *job) {
         p.step_seconds =
             sm_pass_ideal_ns(plan, job->pass, job->protocol.n_accum, flops, bandwidth) / 1e9 / expected_efficiency;
         p.total_seconds = overhead_seconds + check_seconds_a_param * (double)plan->n_params + p.step_seconds * n_steps;
-        bool in_memory = info.free_bytes == 0 || (double)p.memory_bytes <= memory_share * (double)info.free_bytes;
-        if (in_memory && p.total_seconds <= share_s) {
+        const bool is_free = info.free_bytes == 0 || (double)p.memory_bytes <= memory_share * (double)info.free_bytes;
+        if (is_free && (limit_bytes == 0 || (int64_t)p.memory_bytes <= limit_bytes) && p.total_seconds <= share_s) {
             announce(job, &info, &p, T > 0 ? 0 : share_s, true);
             return SM_OK;
         }

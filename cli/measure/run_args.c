@@ -3,8 +3,7 @@
 
 #include "cli/flags/flag.h"
 
-// Flags that determine a row: all of `run` except its output; of `loop` also without its baseline, and NCCL's file, as
-// a row's own_kernels does not tell which file it was.
+// Flags that determine a row: all of `run` but its output; of `loop` not its baseline, nor NCCL's file, unknown.
 static bool decides(const cli_flag *flag, cli_command command) {
     const bool is_output = flag->type == CLI_FORMAT || cli_is_output(flag);
     const bool is_limit = strcmp(flag->group, "Limits") == 0;

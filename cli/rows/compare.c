@@ -51,7 +51,8 @@ sm_status cli_baseline_read(const char *path_or_name, sm_rows *rows) {
     char path[PATH_MAX];
     const bool is_file = access(path_or_name, F_OK) == 0;
     const bool is_name = strchr(path_or_name, '/') == NULL && path_of(path_or_name, false, path) == SM_OK;
-    SM_FAIL_IF(!is_file && !is_name, SM_ERR_IO, "%s: no such file", path_or_name);
+    SM_FAIL_IF(!is_file && !is_name, SM_ERR_IO, "%s: no such file%s", path_or_name,
+               strstr(path_or_name, "run ") != NULL ? "; --interleaved compares command lines" : "");
     if (is_file && is_name && access(path, F_OK) == 0) {
         cli_note("warning: %s: the file of this folder is compared, not the baseline %s", path_or_name, path);
     }

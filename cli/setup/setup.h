@@ -224,8 +224,7 @@ sm_status cli_require_alone(const cli_options *options);
 sm_status cli_compare_files(const cli_options *options, sm_status status, sm_train_source *data,
                             sm_train_source *validation, const sm_device *device, sm_comm *comm);
 
-// The device of this process: its own if there are as many devices as processes on the host; a single device is for
-// all, and must be the cpu if there are several.
+// The device of this process: its own if the host has one for each; a single one is for all, of several the cpu.
 sm_status cli_choose_device(const sm_comm *comm, const cli_device_list *devices, cli_device *device);
 
 // Call it before a process ends after a failure. The launcher then ends all processes at once, and another one may have
@@ -239,8 +238,7 @@ sm_status cli_leave(sm_comm *comm, sm_status status);
 
 // --- the worker ----------------------------------------------------------------------------------
 
-// Subcommands work in a separate process (src/processes/process.h), so that the program ends in time even if a driver
-// hangs, and names the call that it waited for.
+// Subcommands work in a process apart (src/processes/process.h): if a driver hangs, it ends and names the call.
 
 // The time for a subcommand to end by itself after Ctrl-C; `run` has less: it may be part of a sweep.
 #define CLI_STOP_S     1.6

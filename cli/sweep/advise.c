@@ -1,5 +1,4 @@
-// advise.c: the subcommand `advise`: runs what the search requests (bench/compare/compare.h), each configuration in its
-// own process as in a sweep, and reports the measurements.
+// advise.c: `advise`: runs what the search asks for (bench/compare/compare.h), each in its own process, and reports it.
 #include "clock.h"
 #include "cli/flags/flag.h"
 #include "cli/sweep/sweep.h"

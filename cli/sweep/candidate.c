@@ -205,10 +205,11 @@ static sm_status choose_sizes(measuring *m, cli_bench *bench) {
     cli_job fit = *job;
     fit.T = T;
     fit.mode = m->sweeper->fits_naive ? SM_MODE_NAIVE : fit.mode;
-    const sm_status status = cli_fit(bench, &fit);
+    const sm_status status = cli_fit(bench, m->candidate->limit_bytes, &fit);
     if (status == SM_OK) { // a device that cannot be opened gets its row with the defaults
         job->B = fit.B;
         job->T = fit.T;
+        foretell(m->sweeper, m->candidate);
     }
     if (T == 0) {
         *fitted = (cli_fitted){.B = job->B, .T = job->T};
@@ -228,7 +229,11 @@ static int measure(void *ctx) {
     bench.options = &c->run;
     bench.machine = m->sweeper->machine;
     sm_status status = c->job.B == 0 ? choose_sizes(m, &bench) : SM_OK;
-    if (status == SM_OK) {
+    if (status == SM_OK && c->status[0] != '\0') { // not even the smallest fits
+        status = cli_set_configuration(&bench, &c->job, &row);
+        SM_ROW_TEXT(row.device, c->info.id);
+        sm_row_fail(&row, status == SM_OK ? sm_fail(SM_ERR_OOM, "%s", c->reason) : status);
+    } else if (status == SM_OK) {
         const bool is_op = c->job.op[0] != '\0';
         is_op ? cli_say("%s: %s %s, %s ...", c->job.device.backend->name, c->job.op, sm_pass_name(c->job.pass),
                         c->job.shape)

@@ -262,7 +262,8 @@ static sm_status share(const cli_options *options, const json_t *references) {
     size_t n_busy = 0, n_shared = 0;
     const char *file = options->out.output_file;
     const bool is_of_bench = strcmp(file, usual_file) == 0 && access(file, F_OK) != 0 && access(bench_file, F_OK) == 0;
-    SM_TRY(sm_rows_read(is_of_bench ? bench_file : file, &rows));
+    const sm_status status = sm_rows_read(is_of_bench ? bench_file : file, &rows);
+    SM_FAIL_IF(status != SM_OK, status, "%s; `stepmark score` measures one", sm_error_message());
     SM_OWN(json_t) *last = last_scores(rows.rows, references, &n_busy);
     SM_FAIL_IF(json_array_size(last) == 0, SM_ERR_INVALID,
                "%s: holds no score; `stepmark score --output-file %s` measures one", file, file);

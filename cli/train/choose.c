@@ -30,8 +30,7 @@ static const double val_percent = 10;
 // The length of a training, and careful guesses of what a core and a card reach with small models.
 static const double train_s = 120, core_flops = 25e9, card_flops = 2e12;
 
-// A model has at most so many parameters for each token of its data, and is trained on so many tokens for each
-// parameter, or so many epochs, if time allows it.
+// A model's most parameters for each token of its data; the tokens for each parameter, or epochs, of its training.
 static const double params_a_token = 40, tokens_a_param = 20, epochs_wanted = 4;
 
 static const struct {

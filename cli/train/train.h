@@ -6,8 +6,7 @@
 #include "cli/measure/measure.h"
 #include "src/train/generate.h"
 
-// Sets what -m auto chooses, and else the batch's defaults: choose.c. Of several processes the first must be the first
-// to call it, as it may write the tokens of a text.
+// Sets what -m auto chooses, else the batch's defaults: choose.c. Rank 0 calls it first: it may write a text's tokens.
 sm_status cli_train_choose(cli_options *options);
 
 // A curve of any length in few points: when there is no more room, each is the mean of twice as many values.

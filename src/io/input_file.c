@@ -95,7 +95,7 @@ sm_status sm_input_stream(const char *path, FILE **file) {
     SM_FAIL_IF(fd < 0 || fstat(fd, &info) != 0 || (stream = fdopen(fd, "r")) == NULL, SM_ERR_IO, "%s: cannot open: %s",
                path, strerror(errno));
     fd = -1; // the stream's
-    SM_FAIL_IF(S_ISDIR(info.st_mode), SM_ERR_IO, "%s: cannot read: %s", path, strerror(EISDIR));
+    SM_FAIL_IF(S_ISDIR(info.st_mode), SM_ERR_IO, "%s: a folder; give a file", path);
     SM_FAIL_IF(S_ISCHR(info.st_mode) || S_ISBLK(info.st_mode), SM_ERR_IO, "%s: a device; give a file or a pipe", path);
     SM_TRY(S_ISFIFO(info.st_mode) ? check_pipe(path, stream) : SM_OK);
     SM_FAIL_IF(fcntl(fileno(stream), F_SETFL, fcntl(fileno(stream), F_GETFL) & ~O_NONBLOCK) != 0, SM_ERR_IO,

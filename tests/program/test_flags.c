@@ -116,6 +116,8 @@ TEST(abbreviations_mean_one_flag) {
 TEST(suggestions_are_near) {
     CHECK_ALL({"run --backend npu", 2, NULL, "no backend or device 'npu'; there are all, cpu,"},
               {"profile --by mean", 2, NULL, "there are op, layer, kind"}, {"benchmark", 2, NULL, "mean 'score'?"},
+              {"train --nproc_per_node=2", 2, NULL, "N processes: mpirun -n N stepmark train"},
+              {"help walk", 0, "stepmark walk: ", NULL}, {"help nothing", 2, NULL, "subcommand 'nothing'"},
               {"run --device cuda", 2, NULL, "mean --backend?"}, {"run --backend cuda:0", 2, NULL, "mean opencl?"},
               {"run --precision bfloat16", 2, NULL, "mean bf16?"}, {"run --precision FP16", 2, NULL, "mean fp16?"},
               {"run --iters 8", 2, NULL, "mean --repetitions?"}, {"train --max_iters 8", 2, NULL, "mean --steps?"},
@@ -141,8 +143,11 @@ TEST(outputs_are_checked_first) {
         {"report $T/rows --output md", 2, NULL, "md is a format"},
         {"report $T/rows --output=", 2, NULL, "--output: empty"},
         {"report $T/rows --output $T/a.pdf", 2, NULL, "there is no .pdf"},
+        {"report $T/rows --bundle $T/a.html", 2, NULL, "/a.html: it is no page"},
+        {"score --share --output-file $T/none.jsonl", 1, NULL, "; `stepmark score` measures one"},
+        {"report $T/texts/sub -o text", 1, NULL, "/sub: a folder; give a file"},
+        {"compare 'run -m tiny' 'run -m tiny'", 1, NULL, "--interleaved compares command lines"},
         {"page --output $T/a.pdf", 2, NULL, "/a.pdf: a page ends in .html; there is no .pdf"},
-        {"page --output $T/a.md", 2, NULL, "there is no .md"},
         {"report --rank $T/rows --page $T/a.json", 2, NULL, "there is no .json"},
         {"profile --timeline $T/a.csv", 2, NULL, "its numbers in .json; there is no .csv"},
         {"report $T/rows --output $T/a.HTML", 1, NULL, "/rows: "}, // a page: only the rows are missing
