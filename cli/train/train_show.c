@@ -303,7 +303,8 @@ void cli_train_show_begin(cli_train_show *show, const sm_train_settings *s, cons
     sm_step_settings optimizer = s->optimizer;
     snprintf(settings, sizeof(settings), "%s", s->session->plan->optimizer->name);
     if (schedule->warmup_steps > 0) {
-        snprintf(warmup, sizeof(warmup), "%lld steps of warm-up, then ", (long long)schedule->warmup_steps);
+        snprintf(warmup, sizeof(warmup), "%lld step%s of warm-up, then ", (long long)schedule->warmup_steps,
+                 schedule->warmup_steps > 1 ? "s" : "");
     }
     if (schedule->kind != SM_SCHEDULE_CONSTANT) {
         snprintf(rate, sizeof(rate), "%s to %.3g", sm_schedule_name(schedule->kind),

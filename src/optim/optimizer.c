@@ -225,8 +225,6 @@ double sm_schedule_lr(const sm_schedule *schedule, int64_t step) {
     return lowest + (schedule->lr - lowest) * left;
 }
 
-// The table of optimizers.
-
 static const sm_optimizer *const optimizers[] = {
 #define X(name) &sm_optimizer_##name,
     SM_OPTIMIZER_LIST(X)

@@ -223,7 +223,9 @@ sm_status sm_weights_read_config(const char *dir, sm_model_config *config) {
     bool found;
     SM_TRY(sm_model_folder_find(dir, SM_FILE_CONFIG, path, &found));
     SM_FAIL_IF(!found, SM_ERR_IO,
-               "%s: no such file; give a folder with config.json and model.safetensors: nothing is downloaded", path);
+               "%s: no such file; give a folder with config.json and model.safetensors (RUN/model of a run of train): "
+               "nothing is downloaded",
+               path);
     return sm_hf_config_read(path, config);
 }
 
