@@ -27,7 +27,7 @@ sm_status opencl_choose_family(const opencl_facts *facts, const char *name, cons
 // Why that family was chosen, or why not one for the device's units.
 void opencl_explain_family(const opencl_family *family, const opencl_facts *facts, char *text, size_t size_bytes);
 
-// Tests a device's matrix units in a process `helper`, which calls opencl_probe_units, unless that was done before, or
+// Tests a device's matrix units in a process `helper`, which calls opencl_help_units, unless that was done before, or
 // with `again`; reports a line for each test. NVIDIA's units are tested at first use instead.
 void opencl_try_units(const opencl_facts *facts, int index, const char *helper, bool again,
                       void (*say)(void *ctx, const char *line), void *ctx);
