@@ -107,7 +107,7 @@ bool cli_words_next(cli_words *words); // false at the end
 // SM_ERR_USAGE for a file, not the command line, that names code or a file to write. Put its name and line before.
 sm_status cli_refuse_code(const cli_flag *flag);
 
-// Whether it is part of a configuration of `run`: `sweep` takes lists of these. Other flags apply to the whole sweep.
+// Whether it is part of a configuration of `run`, which takes lists of these. Other flags apply to all configurations.
 bool cli_is_axis(const cli_flag *flag);
 
 // The argument that a command line gives a flag of a configuration; NULL: none, or a switch.

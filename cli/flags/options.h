@@ -22,7 +22,7 @@ typedef struct {
     int n;
 } cli_texts;
 
-// Flags of `run` given to `sweep` or `advise`, each with its list.
+// Flags of a configuration that `run` or `advise` was given, each with its list.
 enum { CLI_MAX_AXES = 48 };
 
 typedef struct {

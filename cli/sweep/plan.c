@@ -23,7 +23,7 @@ void cli_sweep_plan_free(cli_sweep_plan *plan) {
 
 // Appends an empty configuration of n_args arguments.
 static sm_status add(cli_sweep_plan *plan, int n_args, cli_configuration **added) {
-    SM_FAIL_IF(plan->n >= CLI_MAX_CONFIGURATIONS, SM_ERR_USAGE, "sweep: more than %d configurations; shorten a list",
+    SM_FAIL_IF(plan->n >= CLI_MAX_CONFIGURATIONS, SM_ERR_USAGE, "more than %d configurations; shorten a list",
                CLI_MAX_CONFIGURATIONS);
     SM_PUSH(plan->items, plan->n,
             (cli_configuration){.args = sm_calloc((size_t)n_args + 1, sizeof(char *)), .n_args = n_args});
@@ -246,7 +246,7 @@ static sm_status multiply(const axis axes[CLI_MAX_ROWS], cli_sweep_plan *plan) {
             n_axes++;
             total *= axes[i].n;
         }
-        SM_FAIL_IF(total > CLI_MAX_CONFIGURATIONS, SM_ERR_USAGE, "sweep: more than %d configurations; shorten a list",
+        SM_FAIL_IF(total > CLI_MAX_CONFIGURATIONS, SM_ERR_USAGE, "more than %d configurations; shorten a list",
                    CLI_MAX_CONFIGURATIONS);
     }
     for (int64_t i = 0; i < total; i++) {
