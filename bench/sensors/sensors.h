@@ -54,10 +54,9 @@ void sm_sensors_read(const sm_sensors *sensors, sm_reading *reading);
 // Has what happened between two readings not count: every counter of *before grows by as much.
 void sm_sensors_leave_out(sm_reading *before, const sm_reading *from, const sm_reading *to);
 
-// Fills row->sensors, energy_j, energy_per_token_j, energy_source and the context's
-// sensors_absent, and warns of what spoils the figure: steal, others' load, swapping, major
-// faults, throttling, a falling clock, a governor that saves power. n_samples is the number of
-// samples taken in between, n_tokens that of tokens in each.
+// Fills row->sensors, energy_j, energy_per_token_j, energy_source and the context's sensors_absent, and warns of what
+// spoils the figure: steal, others' load, swapping, major faults, throttling, a falling clock, a governor that saves
+// power. n_samples is the number of samples taken in between, n_tokens that of tokens in each.
 void sm_sensors_report(const sm_sensors *sensors, const sm_reading *before, const sm_reading *after, int64_t n_samples,
                        double n_tokens, sm_row *row);
 

@@ -87,10 +87,9 @@ sm_noise sm_judge_noise(double noise_percent, double spread_percent);
     X(avg_ns, mean)        \
     X(stddev_ns, stddev)
 
-// A monotonic trend. percent: Theil and Sen's slope (median over all pairs) times the sample's
-// length, in percent of its median; p: two-sided, of Mann and Kendall's test with correction for
-// ties. Both NaN below 8 samples. Samples of more than 256 are first cut into that many blocks,
-// each standing for itself by its median.
+// A monotonic trend. percent: Theil and Sen's slope (median over all pairs) times the sample's length, in percent of
+// its median; p: two-sided, of Mann and Kendall's test with correction for ties. Both NaN below 8 samples. Samples of
+// more than 256 are first cut into that many blocks, each standing for itself by its median.
 typedef struct {
     double percent, p;
 } sm_trend;

@@ -4,9 +4,8 @@
 //   xw = x W;  y = xw + b;  act = gelu(y)  =>  y, act = x W + b, gelu(y)
 //   dact = dy W^T;  dy' = dact gelu'(pre)  =>  dy' = (dy W^T) gelu'(pre)
 //
-// and likewise with the other functions of include/activation.h.
-// Equal because each output element depends on one element of the product. It saves one or two passes over an (N,F)
-// tensor, and the memory of the intermediate tensors.
+// and likewise with the other functions of include/activation.h. Equal because each output element depends on one
+// element of the product. It saves one or two passes over an (N,F) tensor, and the memory of the intermediate tensors.
 #include "src/rewrites/passes.h"
 
 // Whether ops[i] is an op of `kind` whose first input is `tensor`, which no other op reads.

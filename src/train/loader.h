@@ -8,14 +8,14 @@
 #include "src/documents/documents.h"
 #include "src/runs/background.h"
 
-// The order in which a training reads sequences of the data. A sequence is T tokens, and the targets
-// shifted by one: sequence i begins at token i T, and the data hold (tokens - 1) / T of them; the rest is never read.
-// With documents, a sequence is a batch of them (src/documents/documents.h), since the documents of a batch belong
-// together.
+// The order in which a training reads sequences of the data. A sequence is T tokens, and the targets shifted by one:
+// sequence i begins at token i T, and the data hold (tokens - 1) / T of them; the rest is never read. With documents, a
+// sequence is a batch of them (src/documents/documents.h), since the documents of a batch belong together.
 //
 // Sequence number k = 0, 1, ... of a training is the (k mod n)-th of epoch k / n, in the order of that epoch: as in the
 // file, or a permutation that depends only on seed and epoch. So a step reads the same sequences with any number of
 // processes, and the position in the data is one number.
+
 // X(code, name)
 #define SM_ORDER_LIST(X)                 \
     X(SM_ORDER_SEQUENTIAL, "sequential") \

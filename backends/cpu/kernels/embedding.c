@@ -33,10 +33,9 @@ static void add_columns(float *dst, const cpu_data *src, cpu_range cols) {
     }
 }
 
-// A token may occur many times, so a row of dwte must belong to one thread: threads form a
-// grid of row owners (by id modulo their number) and column owners of at least 64 channels,
-// as many column owners as divide the team. Every thread reads all ids and adds, in the order
-// of the batch, what falls to it: no atomics, the same sum every time.
+// A token may occur many times, so a row of dwte must belong to one thread: threads form a grid of row owners (by id
+// modulo their number) and column owners of at least 64 channels, as many column owners as divide the team. Every
+// thread reads all ids and adds, in the order of the batch, its own share: no atomics, the same sum every time.
 CPU_KERNEL(embedding_backward) {
     enum { MIN_COLS = 64 };
     const int32_t *token = op->in[SM_IN(embedding_backward, token)];

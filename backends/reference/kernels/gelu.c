@@ -1,5 +1,4 @@
-// gelu.c: the Gaussian error linear unit, in the tanh form that GPT-2 uses (Hendrycks and
-// Gimpel 2016, section 2).
+// gelu.c: the Gaussian error linear unit, in the tanh form that GPT-2 uses (Hendrycks and Gimpel 2016, section 2).
 #include "backends/reference/ref.h"
 
 static const double sqrt_2_over_pi = 0.79788456080286535588;
