@@ -303,8 +303,7 @@ void cli_train_show_begin(cli_train_show *show, const sm_train_settings *s, cons
     sm_step_settings optimizer = s->optimizer;
     snprintf(settings, sizeof(settings), "%s", s->session->plan->optimizer->name);
     if (schedule->warmup_steps > 0) {
-        snprintf(warmup, sizeof(warmup), "%lld step%s of warm-up, then ", (long long)schedule->warmup_steps,
-                 schedule->warmup_steps > 1 ? "s" : "");
+        snprintf(warmup, sizeof(warmup), "warm-up until step %lld, then ", (long long)schedule->warmup_steps);
     }
     if (schedule->kind != SM_SCHEDULE_CONSTANT) {
         snprintf(rate, sizeof(rate), "%s to %.3g", sm_schedule_name(schedule->kind),

@@ -8,7 +8,7 @@
 TEST(a_run_has_a_recipe) {
     expect_exit("train " TEXT "--steps 20 --run $T/usual", 0);
     expect_text("the head", err,
-                "order shuffled; learning rate 0.006: 6 steps of warm-up, then cosine to 0.0006; adamw");
+                "order shuffled; learning rate 0.006: warm-up until step 6, then cosine to 0.0006; adamw");
     expect_text("the head", err, "beta2 0.95");
     expect_text("the head", err, "grad clip 1");
     expect_text("the end", err, "next: stepmark generate --weights ");
