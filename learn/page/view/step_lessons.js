@@ -40,7 +40,7 @@ const lessons = (() => {
         {n: 6, file: '06-flash-attention.md', op: () => last(/attention_forward$/, 'forward'), ask: 'All queries of this block are doubled, and all keys halved. What does the loss do?',
             edits: (i) => { const {n_head: NH, n_kv_head: NKV} = walk.ops[i].attributes, t = name(i, 'qkv'), HS = width(t) / (NH + 2 * NKV), q = NH * HS, k = q + NKV * HS; return [`${t}[*,0:${q}]*2`, `${t}[*,${q}:${k}]*0.5`]; },
             measure: loss, what: 'the loss', guesses: rises},
-        {n: 7, file: '07-gelu.md', op: () => last(/^(gelu|relu2|swiglu)_forward/), ask: 'Everything that enters this bend becomes -10. What leaves it?',
+        {n: 7, file: '07-gelu.md', op: () => last(/^(gelu|relu2|swiglu)_forward/), ask: 'Every input of this function becomes -10. What are its outputs?',
             edits: (i) => [`${name(i, 'x')}[*,0:${width(name(i, 'y'))}]=-10`], measure: (i) => norm(after(i, 'y')) / Math.sqrt(after(i, 'y').length), what: 'the size of a number of y',
             guesses: {'numbers near 0': (was, now) => now < 0.1, 'numbers near -10': (was, now) => near(now, 10), 'numbers near 1': () => true}},
         {n: 8, file: '08-residual.md', op: () => last(/^residual/, 'forward'), ask: 'Without the residual line around this block’s MLP: what does the loss do?',

@@ -66,9 +66,9 @@ const stepPage = (() => {
         if (event.target.closest('g.op')) picture.boxOf(state.op).focus();
     });
 
-    // A tour for who sees a step for the first time: one op of each kind that matters, along the last block.
+    // A tour for those who see a step for the first time: one op of each kind that matters, along the last block.
     const stops = [['words become vectors', /^embedding_forward/], ['each vector is normalised', /(layernorm|rmsnorm)_forward$/], ['a product with weights', /^matmul_forward/], ['each token looks back', /attention_forward$/],
-        ['what is bent', /^(gelu|relu2|swiglu)/], ['how wrong it was', /^crossentropy_(forward|with)/], ['who was to blame', /^matmul_backward_weight/], ['the weights move', /^adam|^sgd|^lion|^muon|^adafactor/]]
+        ['a nonlinear function', /^(gelu|relu2|swiglu)/], ['how wrong it was', /^crossentropy_(forward|with)/], ['who was to blame', /^matmul_backward_weight/], ['the weights move', /^adam|^sgd|^lion|^muon|^adafactor/]]
         .map(([text, kind]) => ({text, at: walk.ops.findLastIndex((op) => kind.test(op.kind))})).filter(({at}) => at >= 0);
     const tour = make('select', {id: 'tour', 'aria-label': 'tour', onchange: () => { if (tour.value !== '') choose(Number(tour.value)); }},
         make('option', {value: ''}, 'tour'), ...stops.map(({text, at}, k) => make('option', {value: at}, `${k + 1}. ${text}`)));
