@@ -153,7 +153,7 @@ struct sm_backend {
     void (*close)(sm_device *device); // NULL is fine
 
     // Announces that this process will open a device and prepare a plan: slow work may start now, in processes of
-    // `helper` (sm_open_options) and, if the device will exchange with other processes', in threads. NULL: none.
+    // `helper` (sm_open_options) and, if the device will exchange with other processes', in threads, which NULL awaits.
     void (*foresee)(const char *helper, bool exchanges);
 
     // SM_OK, or SM_ERR_UNSUPPORTED with the reason as the error message.

@@ -18,16 +18,14 @@
 // With fewer programs than LEAST, building here is faster than starting another process with the driver.
 enum { LEAST_PROGRAMS = 4, MOST_HELPERS = 7 };
 
-static const double LIMIT_SECONDS = 30;
-static const double APART_LIMIT_SECONDS = 600; // for all programs of a plan, where this process builds none
+static const double LIMIT_SECONDS = 30, APART_LIMIT_SECONDS = 600; // of all of a plan, where this process builds none
 
 // The running helpers.
 static struct {
     int device; // index
     int n;
     os_child helpers[MOST_HELPERS];
-    host_pipe work;
-    host_pipe done;
+    host_pipe work, done;
 } team = {.work = {-1, -1}, .done = {-1, -1}};
 
 static const char *foreseen; // path of a helper, if a plan will run; NULL: none
@@ -134,7 +132,9 @@ static bool begin_early(const opencl_facts *facts) {
 void opencl_foresee(const char *helper, bool exchanges) {
     foreseen = helper;
     opencl_begin_early = begin_early;
-    if (exchanges) {
+    if (helper == NULL && opencl_peers_await()) {
+        (void)opencl_n_devices(&(const char *){NULL}); // their list began with them
+    } else if (exchanges) {
         opencl_begin_listing();
         opencl_peers_foresee();
     }

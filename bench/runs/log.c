@@ -81,11 +81,10 @@ static sm_status take_line(reader *r, const json_t *line) {
     if (kind == NULL) {
         return take_step(r, line);
     }
-    if (strcmp(kind, "validation") == 0) {
-        return take_pause(r, line, &log->validations, &log->n_validations);
-    }
-    if (strcmp(kind, "checkpoint") == 0) {
-        return take_pause(r, line, &log->checkpoints, &log->n_checkpoints);
+    const bool is_validation = strcmp(kind, "validation") == 0;
+    if (is_validation || strcmp(kind, "checkpoint") == 0) {
+        return take_pause(r, line, is_validation ? &log->validations : &log->checkpoints,
+                          is_validation ? &log->n_validations : &log->n_checkpoints);
     }
     if (strcmp(kind, "sample") == 0) {
         const char *text = json_string_value(json_object_get(line, "text"));

@@ -35,16 +35,9 @@ void cli_foresee(const cli_options *options) {
             is_named |= strncmp(names->texts[i], backend->name, strlen(backend->name)) == 0;
         }
         if (backend->foresee != NULL) {
+            cli_stage_beside = exchanges && is_named ? ", while drivers begin" : "";
             backend->foresee(os_program(), exchanges && is_named);
         }
-    }
-}
-
-// On one host Open MPI needs none of its networks, of which some take 0.2 s to find that they have none.
-static void leave_networks_out(void) {
-    const char *here = getenv("OMPI_COMM_WORLD_LOCAL_SIZE"), *all = getenv("OMPI_COMM_WORLD_SIZE");
-    if (here != NULL && all != NULL && strcmp(here, all) == 0) {
-        (void)setenv("OMPI_MCA_pml", "ob1", false); // whose messages travel by shared memory
     }
 }
 
@@ -52,13 +45,18 @@ sm_status cli_join(const cli_options *options, sm_comm **comm) {
     const sm_comm_options how = {.timeout_s = options->processes.comm_timeout_s,
                                  .transport = (sm_transport)options->processes.transport,
                                  .nccl = options->processes.nccl};
-    int n_cores = 0;
-    leave_networks_out(); // before there are threads, which may read the environment
+    int n = 0, n_cores = 0;
+    const char *here = getenv("OMPI_COMM_WORLD_LOCAL_SIZE"), *all = getenv("OMPI_COMM_WORLD_SIZE");
+    // On one host Open MPI needs none of its networks, of which some take 0.2 s to find that they have none: its
+    // messages travel by shared memory. Set before there are threads, which may read the environment.
+    if (here != NULL && all != NULL && strcmp(here, all) == 0) {
+        (void)setenv("OMPI_MCA_pml", "ob1", false);
+    }
     cli_foresee(options);
+    cli_stage("meeting the other processes", NULL);
     SM_TRY(sm_comm_open(&how, comm));
     cli_mute(sm_comm_rank(*comm) > 0);
     SM_FREED sm_comm_fact *facts = sm_calloc((size_t)options->argc + 1, sizeof *facts);
-    int n = 0;
     for (int i = 2; i < options->argc; i++) { // "--lr" "0.1"; "--lr=0.1" counts as the same
         const char *name = options->argv[i];
         const bool has_value = name[0] == '-' && i + 1 < options->argc && options->argv[i + 1][0] != '-';
@@ -207,6 +205,11 @@ sm_status cli_leave(sm_comm *comm, sm_status status) {
             cli_note("rank %d: %s", sm_comm_rank(comm), sm_error_message());
         }
         sm_comm_abort(comm, status == SM_ERR_USAGE ? 2 : 1);
+    }
+    for (int b = 0; status != SM_OK && b < sm_backend_count(); b++) {
+        if (sm_backend_at(b)->foresee != NULL) {
+            sm_backend_at(b)->foresee(NULL, false);
+        }
     }
     const bool is_silent = status != SM_OK && sm_comm_rank(comm) > 0;
     sm_comm_close(comm);

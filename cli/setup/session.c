@@ -206,6 +206,7 @@ sm_status cli_open_device(cli_device device, int64_t n_threads, const cli_option
     SM_TRY(cli_own_kernels(options, device.backend, n_threads > 0 ? (int)n_threads : info.n_threads,
                            &open_options.own_kernels, &open_options.n_own_kernels));
     SM_TRY(device.backend->open(device.index, &open_options, opened));
+    cli_stage_beside = "";
     cli_describe_own_code(*opened);
     return SM_OK;
 }

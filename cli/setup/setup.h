@@ -263,6 +263,7 @@ sm_status cli_work_apart(const cli_work *work, sm_process_result *end);
 
 // In a worker: reports the current work ("building"), and what its row knows, for the message if it does not end.
 void cli_stage(const char *what, const sm_row *row);
+extern const char *cli_stage_beside; // what goes on next to a stage, and could crash, too: ", while ..."
 
 // In a worker: a backend lists its devices; "": finished.
 void cli_stage_search(const char *backend);

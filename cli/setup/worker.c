@@ -2,8 +2,10 @@
 
 #include "clock.h"
 
+const char *cli_stage_beside = "";
+
 void cli_stage(const char *what, const sm_row *row) {
-    (void)sm_worker_send(json_pack("{s:s, s:o*}", "stage", what, "draft",
+    (void)sm_worker_send(json_pack("{s:s+, s:o*}", "stage", what, cli_stage_beside, "draft",
                                    row != NULL ? sm_row_to_json(row) : NULL)); // for messages only
 }
 

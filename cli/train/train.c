@@ -17,7 +17,6 @@ enum { PERIOD = 4, N_UNTYPICAL = 2, MOST_APART = 64 };
 
 // Times to measure the peak. A processor's clock settles within milliseconds; a card's, and a profile's streams, later.
 static const double peak_seconds = 0.5, processor_peak_seconds = 0.2;
-static const double usual_final_fraction = 0.1;
 
 typedef struct {
     cli_options options; // with the micro-batches of a step, the files of a data folder and a run's weights set
@@ -118,7 +117,7 @@ static sm_status set_recipe(training *t) {
                                         : SM_ORDER_SEQUENTIAL;
     s->schedule = o->train.schedule >= 0 ? (sm_schedule_kind)o->train.schedule : usual;
     s->warmup_steps = o->train.warmup_steps >= 0 ? o->train.warmup_steps : is_run ? SM_WARMUP_SHARE : 0;
-    s->final_fraction = usual_final_fraction;
+    s->final_fraction = 0.1;
     optimizer->grad_clip = is_run && isnan(o->train.settings.grad_clip) ? 1 : optimizer->grad_clip;
     if (is_run && sm_is_word_of(sm_optimizer_at(o->work.optimizer)->name, "adam adamw adamw8bit")) {
         optimizer->beta2 = isnan(o->train.settings.beta2) ? 0.95 : optimizer->beta2;
@@ -159,11 +158,10 @@ static sm_status open_session(training *t) {
 // Measures the peak, unless that is impossible; the share of the peak is then omitted. Several processes would disturb
 // each other. Only a profile needs the bandwidth of memory, which takes longest.
 static void measure_peak(training *t) {
-    const size_t working_set_bytes = t->options.train.profile ? 0 : 1;
     const bool is_short = t->device->info.n_threads > 0 && !t->options.train.profile;
     const double seconds = is_short ? processor_peak_seconds : peak_seconds;
     if (!cli_interrupted && sm_comm_size(t->comm) == 1 &&
-        cli_measure_peaks(t->device, t->job.precision, working_set_bytes, seconds, &t->peaks) == SM_OK) {
+        cli_measure_peaks(t->device, t->job.precision, t->options.train.profile ? 0 : 1, seconds, &t->peaks) == SM_OK) {
         t->show.peak_flops = t->peaks.flops;
     }
 }
@@ -187,10 +185,8 @@ static sm_status set_run(training *t) {
     if (o->train.sample_every > 0 && sm_comm_rank(t->comm) == 0) {
         SM_TRY(cli_train_sampler_open(o, &t->job, t->data.tokenizer_folder, t->device, &t->sampler));
     }
-    t->configuration = configuration_of(o, &t->job, t->device);
-    t->command_line = sm_shell_line(o->argv, o->argc);
-    s->configuration = t->configuration;
-    s->command_line = t->command_line;
+    s->configuration = t->configuration = configuration_of(o, &t->job, t->device);
+    s->command_line = t->command_line = sm_shell_line(o->argv, o->argc);
     sm_sensors_open("", "", &t->sensors);
     sm_sensors_read(t->sensors, &t->before);
     // {processes, hosts [one for each process], environment, host, hardware, build, scheduler}, of all processes.
@@ -232,17 +228,16 @@ static sm_status draw_early(const training *t) {
 
 // The part that each process does alone, and in which it may fail alone.
 static sm_status open_files(training *t) {
-    const cli_options *options = &t->options;
-    SM_TRY(check_folder_flags(options));
-    if (options->model.weights != NULL) {
-        SM_TRY(cli_find_weights(options->model.weights, t->weights));
-        t->options.model.weights = t->weights;
+    cli_options *o = &t->options;
+    SM_TRY(check_folder_flags(o));
+    if (o->model.weights != NULL) {
+        SM_TRY(cli_find_weights(o->model.weights, t->weights));
+        o->model.weights = t->weights;
     }
-    SM_TRY(cli_job_of(options, t->comm, &t->job));
-    SM_TRY(cli_settings(options, &t->settings.optimizer));
+    SM_TRY(cli_job_of(o, t->comm, &t->job));
+    SM_TRY(cli_settings(o, &t->settings.optimizer));
     SM_TRY(set_recipe(t));
     // --accum from --global-batch.
-    cli_options *o = &t->options;
     const int64_t round = t->job.B * sm_comm_size(t->comm); // sequences of all processes' micro-batches
     o->train.global_batch = o->train.global_batch == 0 ? o->work.accum * round : o->train.global_batch;
     SM_FAIL_IF(o->train.global_batch % round != 0 ||
@@ -254,13 +249,13 @@ static sm_status open_files(training *t) {
     t->job.protocol.n_accum = (int)o->work.accum;
     t->job.plan.one_micro_batch = o->work.accum <= 1;
     cli_stage("opening the data", NULL);
-    SM_TRY(cli_train_data_open(&t->options, &t->job, &t->data, &t->settings));
+    SM_TRY(cli_train_data_open(o, &t->job, &t->data, &t->settings));
     cli_device_list devices;
-    SM_TRY(cli_select_devices(&options->device.backends, &devices));
+    SM_TRY(cli_select_devices(&o->device.backends, &devices));
     SM_TRY(cli_choose_device(t->comm, &devices, &t->job.device));
     SM_TRY(draw_early(t));
     cli_stage("opening the device", NULL);
-    return cli_open_device(t->job.device, t->job.n_threads, options, &t->device);
+    return cli_open_device(t->job.device, t->job.n_threads, o, &t->device);
 }
 
 static sm_status set_up(training *t) {
@@ -301,15 +296,13 @@ static sm_status set_up(training *t) {
     s->interrupted = &cli_interrupted;
     t->show.every = o->train.log_every;
     t->show.is_unchecked = o->train.no_checks;
-    uint64_t *seed = &t->settings.check_seed;
-    SM_FAIL_IF(!t->options.train.no_checks && !(os_draw(seed, sizeof(*seed)) && *seed != 0), SM_ERR_IO,
-               "no random number for the checks; give --no-checks");
+    SM_FAIL_IF(!o->train.no_checks && !(os_draw(&s->check_seed, sizeof(s->check_seed)) && s->check_seed != 0),
+               SM_ERR_IO, "no random number for the checks; give --no-checks");
     if (t->options.train.profile) {
         char name[CLI_LOADER_NAME_SIZE];
-        const int64_t round = s->session->plan->B * sm_comm_size(s->comm);
         cli_loader_name(&s->loader, name);
         t->loop = sm_loop_open(
-            &(sm_loop_settings){.stepper = {.session = s->session, .n_accum = s->global_batch / round},
+            &(sm_loop_settings){.stepper = {.session = s->session, .n_accum = o->work.accum},
                                 .loader = name,
                                 .n_loader_threads = s->loader.kind == SM_LOADER_INLINE ? 0 : s->loader.n_threads,
                                 .n_attribution = MOST_APART});

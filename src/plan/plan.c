@@ -64,12 +64,10 @@ static int append_tensor(sm_plan *plan, const sm_tensor *t) {
 int sm_plan_add_tensor(sm_plan *plan, sm_role role, sm_dtype dtype, int n_dims, const int64_t *dims,
                        const char *name_format, ...) {
     sm_tensor t = {.role = role, .dtype = dtype, .view_of = SM_NO_TENSOR, .working_copy = SM_NO_TENSOR};
-    if (plan->status == SM_OK) {
-        va_list arguments;
-        va_start(arguments, name_format);
-        plan->status = shape_tensor(&t, n_dims, dims, name_format, arguments);
-        va_end(arguments);
-    }
+    va_list arguments;
+    va_start(arguments, name_format);
+    plan->status = plan->status == SM_OK ? shape_tensor(&t, n_dims, dims, name_format, arguments) : plan->status;
+    va_end(arguments);
     return append_tensor(plan, &t);
 }
 
@@ -90,12 +88,10 @@ int sm_plan_add_view(sm_plan *plan, int of, int64_t offset_elems, int n_dims, co
     if (of == SM_NO_TENSOR) {
         return SM_NO_TENSOR;
     }
-    if (plan->status == SM_OK) {
-        va_list arguments;
-        va_start(arguments, name_format);
-        plan->status = shape_tensor(&t, n_dims, dims, name_format, arguments);
-        va_end(arguments);
-    }
+    va_list arguments;
+    va_start(arguments, name_format);
+    plan->status = plan->status == SM_OK ? shape_tensor(&t, n_dims, dims, name_format, arguments) : plan->status;
+    va_end(arguments);
     plan->status = plan->status == SM_OK ? place_view(plan, of, offset_elems, &t) : plan->status;
     return append_tensor(plan, &t);
 }

@@ -52,6 +52,8 @@ static void *find_early(void *device) { return find(device) == SM_OK ? &early : 
 
 void opencl_peers_foresee(void) { os_begin_beside(&early, load_early, NULL); }
 
+bool opencl_peers_await(void) { return os_await_beside(&early); }
+
 void opencl_peers_begin_early(opencl_device *device) {
     if (os_await_beside(&early)) {
         os_begin_beside(&early, find_early, device);
@@ -59,7 +61,7 @@ void opencl_peers_begin_early(opencl_device *device) {
 }
 
 sm_status opencl_peers_find_card(sm_device *base) {
-    (void)os_await_beside(&early);
+    (void)opencl_peers_await();
     return find((opencl_device *)base); // tells what failed
 }
 
@@ -159,7 +161,7 @@ void opencl_peers_abort(sm_device *base) {
 }
 
 void opencl_peers_leave(opencl_device *device) {
-    (void)os_await_beside(&early);
+    (void)opencl_peers_await();
     opencl_peers *p = device->peers;
     if (p == NULL || p->is_busy) {
         return;
