@@ -77,7 +77,13 @@ void cli_version_print(FILE *stream) {
     fprintf(stream, "\nOpenCL: %s\nMPI: %s\n", sm_build.has_opencl ? "yes" : "no", sm_build.has_mpi ? "yes" : "no");
 }
 
-enum { HELP_COLUMN = 34, WIDTH_ELSEWHERE = 100 };
+enum { WIDTH_ELSEWHERE = 100 };
+
+// Where the help of a flag begins.
+static int help_column(FILE *stream) {
+    const int screen = sm_screen_width(stream);
+    return screen > 0 && screen < 64 ? 10 : 34;
+}
 
 #define RANGES_TEXT "Lists of numbers may hold ranges: 1-4, 0-8+2 (step), 1-64*2 (factor)."
 
@@ -99,17 +105,18 @@ static void flag_text(const cli_flag *flag, char text[CLI_HELP_SIZE]) {
     snprintf(text, CLI_HELP_SIZE, flag->initial != NULL ? "%s (default %s)" : "%s", flag->help, flag->initial);
 }
 
-// Prints `text` from column HELP_COLUMN, broken between words.
+// Prints `text` from help_column() on, broken between words.
 static void print_wrapped(FILE *stream, const char *text) {
     const int screen = sm_screen_width(stream);
     const int width = screen > 0 && screen < WIDTH_ELSEWHERE ? screen : WIDTH_ELSEWHERE;
-    int column = HELP_COLUMN;
+    const int first = help_column(stream);
+    int column = first;
     while (*text != '\0') {
         int length = (int)strcspn(text, " ");
-        if (column > HELP_COLUMN && column + 1 + length > width) {
-            fprintf(stream, "\n%*s", HELP_COLUMN, "");
-            column = HELP_COLUMN;
-        } else if (column > HELP_COLUMN) {
+        if (column > first && column + 1 + length > width) {
+            fprintf(stream, "\n%*s", first, "");
+            column = first;
+        } else if (column > first) {
             fputc(' ', stream);
             column++;
         }
@@ -142,8 +149,9 @@ static void print_flags(FILE *stream, cli_command command, cli_command form) {
         if (argument[0] != '\0') {
             used += snprintf(left + used, sizeof(left) - (size_t)used, " %s", argument);
         }
-        fprintf(stream, "%-*s%s%*s", HELP_COLUMN - 2, left, used > HELP_COLUMN - 2 ? "\n" : "",
-                used > HELP_COLUMN - 2 ? HELP_COLUMN : 2, "");
+        const int column = help_column(stream);
+        fprintf(stream, "%-*s%s%*s", column - 2, left, used > column - 2 ? "\n" : "", used > column - 2 ? column : 2,
+                "");
         flag_text(flag, right);
         print_wrapped(stream, right);
     }

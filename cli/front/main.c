@@ -208,7 +208,8 @@ static int run_command(cli_command called, int argc, char **argv) {
         return usage_error(cli_commands[command].name);
     }
     // Fits output for a person to the terminal; data and a model's text are not changed.
-    const bool is_read = sm_format_is_read(options.out.format) && options.command != CLI_GENERATE;
+    const bool is_read = (sm_format_is_read(options.out.format) && options.command != CLI_GENERATE) ||
+                         options.command == CLI_REPORT; // which shows a table
     if (!options.generate.raw) {
         stdout = sm_screen_open(stdout, options.help || is_read || options.train.profile);
     }

@@ -220,6 +220,9 @@ sm_status cli_write_row(const char *path, json_t *row) {
 sm_status cli_write_page(const char *path, cli_page_function put, void *what, const char *before) {
     SM_FREED char *text = NULL;
     size_t size_bytes = 0;
+    if (path == NULL && sm_screen_width(stdout) > 0) { // a table as wide as the terminal
+        return put(what, stdout);
+    }
     FILE *out = sm_memstream(&text, &size_bytes);
     sm_status status = put(what, out);
     sm_memstream_close(out);

@@ -61,6 +61,7 @@ TEST(every_subcommand_fits) {
         {"report --best " ROWS, 0},
         {"compare " ROWS " " ROWS, 0},
         {"compare " ROWS "#99", 2},
+        {"report " ROWS, 0},
         {"report " ROWS " -o md --output $T/report.md", 0},
         {"train --init -m tiny --save $T/model", 0},
         {"generate --weights $T/model --prompt once --tokens 8", 0},
@@ -87,6 +88,8 @@ TEST(every_help_fits) {
         n++;
     }
     assert_true(n >= 15);
+    run_command("train --help", 44, 0);
+    assert_non_null(strstr(screen, "--arch gpt2|llama|qwen3\n          architecture, in the size of -m;\n"));
 }
 
 // --- what is asked first -------------------------------------------------------------------------
