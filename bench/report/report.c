@@ -427,9 +427,11 @@ sm_status sm_report_write(const sm_rows *rows, const sm_costs *costs, unsigned h
     return SM_OK;
 }
 
-void sm_leaderboard_page(const json_t *records, const json_t *refused, FILE *out) {
+sm_status sm_leaderboard_page(void *board, FILE *out) {
+    json_t *records = json_array_get(board, 0), *refused = json_array_get(board, 1);
     json_t *page =
         json_pack("{s:O, s:o, s:o}", "records", records, "table", sm_page_table(&sm_leaderboard_table, records),
                   "refused", sm_page_table(&sm_leaderboard_refused_table, refused));
     sm_page_write(out, "stepmark: leaderboard of GPT-2 training steps", (const char *const[2]){"board.js"}, 0, page);
+    return SM_OK;
 }

@@ -11,5 +11,5 @@ int sm_report_answer(const json_t *rows, const sm_costs *costs, char text[SM_ANS
 // Writes the page: self-contained HTML. `how` as for sm_page_write(). `costs` may be NULL.
 sm_status sm_report_write(const sm_rows *rows, const sm_costs *costs, unsigned how, FILE *out);
 
-// The leaderboard as a page; both arrays as from sm_leaderboard_make().
-void sm_leaderboard_page(const json_t *records, const json_t *refused, FILE *out);
+// The leaderboard as a page. board: [records, refused], as from sm_leaderboard_make().
+sm_status sm_leaderboard_page(void *board, FILE *out);

@@ -647,7 +647,8 @@ json_t *sm_scaling_records(const sm_scaling *scaling, const sm_work *work) {
     return records;
 }
 
-void sm_scaling_page(const sm_scaling *scaling, FILE *out) {
+sm_status sm_scaling_page(void *of, FILE *out) {
+    const sm_scaling *scaling = of;
     static const sm_work works[] = {SM_WORK_FIXED, SM_WORK_FIXED_A_PROCESS};
     json_t *page = json_pack("{s:b, s:o, s:O}", "has_verdict", scaling->has_verdict, "records",
                              sm_scaling_records(scaling, NULL), "notes", scaling->notes);
@@ -656,4 +657,5 @@ void sm_scaling_page(const sm_scaling *scaling, FILE *out) {
         json_object_set_new(page, k == 0 ? "strong" : "weak", sm_page_table(&sm_scaling_table, records));
     }
     sm_page_write(out, "Scaling of a training", (const char *const[2]){"scaling.js"}, 0, page);
+    return SM_OK;
 }

@@ -96,4 +96,4 @@ json_t *sm_scaling_records(const sm_scaling *scaling, const sm_work *work);
 json_t *sm_scaling_model(const sm_scaling *scaling);
 
 // Self-contained HTML, which scaling.js draws.
-void sm_scaling_page(const sm_scaling *scaling, FILE *out);
+sm_status sm_scaling_page(void *scaling, FILE *out);

@@ -129,12 +129,11 @@ static sm_status check_output(const cli_options *options, const cli_flag *flag, 
                flag->name, path);
     SM_FAIL_IF(flag->type == CLI_NEW_FILE && exists && !S_ISREG(info.st_mode), SM_ERR_IO,
                "--%s: %s is not a regular file", flag->name, path);
-    SM_FAIL_IF(strcmp(flag->name, "output-file") == 0 && sm_has_ending(path, "html htm pdf xml xlsx"), SM_ERR_USAGE,
-               "--output-file: %s: rows are written as .jsonl, .json, .csv or .md; `stepmark report ROWS --output "
-               "page.html` makes a page of them",
-               path);
-    SM_FAIL_IF(sm_is_word_of(flag->name, "bundle trace log") && sm_has_ending(path, "html htm pdf"), SM_ERR_USAGE,
-               "--%s: %s: it is no page; give another ending, or none", flag->name, path);
+    SM_FAIL_IF(
+        sm_is_word_of(flag->name, "output-file bundle trace log") && sm_has_ending(path, "html htm pdf xml xlsx"),
+        SM_ERR_USAGE,
+        "--%s: %s: it is written as .jsonl, .json, .csv or .md; `stepmark report ROWS --output page.html` makes a page",
+        flag->name, path);
     SM_FAIL_IF(!is_folder && is_named_twice(options, flag, path), SM_ERR_USAGE,
                "--%s: %s is read or written by another flag or operand, too; give another name", flag->name, path);
     // A page is no .pdf: what opens a file goes by its ending.

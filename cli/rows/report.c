@@ -270,11 +270,6 @@ sm_status cli_bundle(const cli_options *options) {
     return SM_OK;
 }
 
-static sm_status write_board(void *board, FILE *out) {
-    sm_leaderboard_page(json_array_get(board, 0), json_array_get(board, 1), out);
-    return SM_OK;
-}
-
 sm_status cli_leaderboard(const cli_options *options) {
     SM_OWN(json_t) *rows = json_array();
     SM_OWN(json_t) *references = options->measure.no_reference ? NULL : sm_bundle_references();
@@ -302,7 +297,7 @@ sm_status cli_leaderboard(const cli_options *options) {
                  options->out.page != NULL ? "; the page lists them" : "");
     }
     const sm_status status =
-        options->out.page != NULL ? cli_write_page(options->out.page, write_board, board, "") : SM_OK;
+        options->out.page != NULL ? cli_write_page(options->out.page, sm_leaderboard_page, board, "") : SM_OK;
     // Whether references are among the records, or why not, for a person.
     size_t n = 0;
     SM_EACH(record, records) { n += json_is_true(json_object_get(record, "reference")); }
@@ -358,11 +353,6 @@ static sm_status write_tables(const sm_scaling *scaling, sm_format format) {
     return SM_OK;
 }
 
-static sm_status write_scaling_page(void *scaling, FILE *out) {
-    sm_scaling_page(scaling, out);
-    return SM_OK;
-}
-
 sm_status cli_scaling(const cli_options *options) {
     SM_AT_END(sm_training_runs_free) sm_training_runs runs = {.runs = NULL};
     SM_AT_END(sm_scaling_free) sm_scaling scaling = {.n = 0};
@@ -382,5 +372,5 @@ sm_status cli_scaling(const cli_options *options) {
                                       "the scaling tables")
                    : sm_record_write_all(&sm_scaling_table, format, stdout, records));
     }
-    return options->out.page != NULL ? cli_write_page(options->out.page, write_scaling_page, &scaling, "") : SM_OK;
+    return options->out.page != NULL ? cli_write_page(options->out.page, sm_scaling_page, &scaling, "") : SM_OK;
 }
