@@ -19,12 +19,6 @@ __attribute__((constructor(101))) static void take(void) {
 }
 
 // hwloc asks udev of disks alone, which nobody asks hwloc of: there is no libudev to need.
-void *udev_new(void);
-void *udev_unref(void *udev);
-void *udev_device_new_from_subsystem_sysname(void *udev, const char *subsystem, const char *name);
-const char *udev_device_get_property_value(void *device, const char *key);
-void *udev_device_unref(void *device);
-
 void *udev_new(void) { return NULL; }
 
 void *udev_unref(void *udev) { return NULL; }

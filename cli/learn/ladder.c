@@ -1,7 +1,6 @@
 // ladder.c: `stepmark ladder`: lists ladders, prints the source of a rung, measures all rungs of one in turn.
 #include <ctype.h>
 
-#include "bench/tables/show.h"
 #include "cli/setup/setup.h"
 #include "learn/ladder/ladder.h"
 

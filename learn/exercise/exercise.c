@@ -6,8 +6,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "words.h"
-#include "bench/stats/stats.h"
 #include "learn/exercise/judge.h"
 #include "os/child.h"
 #include "os/confinement.h"

@@ -3,11 +3,8 @@
 
 #include <math.h>
 
-#include "bench/compare/compare.h"
 #include "clock.h"
 #include "philox.h"
-#include "src/models/model.h"
-#include "src/rewrites/rewrite.h"
 #include "src/verify/verify.h"
 
 enum { MOST_SAMPLES = 4096 };

@@ -3,7 +3,6 @@
 // The result is cut into one rectangle a thread, and each thread computes its own with one sgemm: no fork, no join, no
 // sharing. The result is finished by the thread that made it, panel by panel while the panel is in cache.
 #include "backends/cpu/blas.h"
-#include "backends/cpu/common/math.h"
 #include "backends/cpu/common/product.h"
 
 typedef struct {
