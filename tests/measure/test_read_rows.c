@@ -188,7 +188,7 @@ TEST(files) {
     const char *path = temp_path("rows.jsonl");
     empty_rows();
     expect_failure("none", sm_rows_read(path, &rows), SM_ERR_IO, "rows.jsonl|cannot open");
-    expect_failure("folder", sm_rows_read(temp_folder, &rows), SM_ERR_IO, "cannot read");
+    expect_failure("folder", sm_rows_read(temp_folder, &rows), SM_ERR_IO, "a folder; give a file");
     FILE *file = fopen(path, "w");
     for (int i = 0; i < 5000; i++) { // larger than the first buffer
         fprintf(file, "{\"schema_version\": 1, \"status\": \"ok\", \"n_batch\": %d}\n", i);
