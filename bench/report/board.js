@@ -27,7 +27,7 @@
     };
     const rate = ['tokens per second', 'median_ts', 'lo_ts', 'hi_ts'], speed = 'The fastest checked row of each device; bars: 95% interval of the median step.';
     const answer = measure('answer', 'Which device is fastest?', speed, ...rate);
-    const measures = [measure('rate', 'Tokens per second', speed, ...rate), measure('watt', 'Tokens per second a watt', 'Where the device tells its energy.', 'tokens per joule', 'tokens_per_joule'),
+    const measures = [measure('rate', 'Tokens per second', speed, ...rate), measure('watt', 'Tokens per second a watt', 'Only devices that report their energy.', 'tokens per joule', 'tokens_per_joule'),
         measure('gib', 'Tokens per second a GiB', 'Of the memory that the row took.', 'tokens per second and GiB', 'tokens_per_s_gib'),
         measure('peak', 'Share of the device\'s own peak', 'Floating-point work against the peak that was measured on the same device.', '% of peak', 'mfu', undefined, undefined, 100)];
 

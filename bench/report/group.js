@@ -130,7 +130,7 @@ const group = (data) => {
             });
     };
     const gain = () => againstBatch('speedup', 'What does each change gain?',
-        'Each point against the row of the same batch, length and model that differs in one thing only: mode naive; in a picture without it precision fp32, else one thread, else the cpu. Bars: from the 95% intervals of both.',
+        'Each point against the row of the same batch, length and model that differs in one thing only: mode naive, or in a picture that lacks it precision fp32, else one thread, else the cpu. Bars: from the 95% intervals of both.',
         {label: 'times the baseline\'s tokens per second', level: 1}, speedup);
 
     // --- against the threads: lines of rows that differ in nothing else ---
@@ -177,7 +177,7 @@ const group = (data) => {
     // --- samples ---
     const spread = () => {
         const figure = make('strips', 'spread', 'How steady is a step?',
-            'Raw samples, each as its distance from the median of its row, in the order measured from top to bottom; box: quartiles. How many lie beyond the right edge is said there.', {x: {label: 'step time, % from the median', scale: 'linear'}});
+            'Raw samples, each as its distance from the median of its row, in the order measured from top to bottom; box: quartiles. The number beyond the right edge is given there.', {x: {label: 'step time, % from the median', scale: 'linear'}});
         for (const work of shown) {
             const its = atBatch(work), made = panel(figure, its.length > 0 ? `${work.name}, ${batchText(its[0])}` : work.name);
             made.rows = its.filter((entry) => list(entry.row, 'samples_ns').filter((v) => v > 0).length > 1).map((entry) => [seriesOf(figure, entry.series, entry.colour, entry.style), entry.index]);

@@ -56,7 +56,7 @@
     const line = (row, name, where) => [name, where, textOf(row.pass_type), [textOf(row.n_seq), field(row, 'n_seq')], [textOf(row.n_batch), field(row, 'n_batch')],
         ...(row.status === 'ok' || row.status === undefined ? [spread(row, ''), spread(row, 'forward_'), spread(row, 'backward_'), field(row, 'loop.wall_ns') > 0 ? optimizer(row) : ''] : [row.status, '', '', ''])];
     const publishedPart = published.length === 0 ? null : page.part('published', 'Published figures',
-        page.text('Figures that others published, next to rows of the same model and pass. Other machines and other work are no race.'),
+        page.text('Figures that others published, next to rows of the same model and pass. They are of other machines and other work: do not rank them.'),
         page.grid('published-rows', 'model|on|pass|#T|#B|#mean \u00b1 sd, ms|#forward, ms|#backward, ms|#optimizer\'s share', published.flatMap(({row, own}) =>
             [line(isOfLoop(row) ? {...row, pass_type: 'loop'} : row, textOf(row.model_type), `published: ${row.gpu_info ?? ''}`), ...own.map((entry) => line(entry.row, entry.work, entry.device))])),
         page.items([...new Set(published.map(({row}) => textOf(row.source)))]));
