@@ -10,7 +10,8 @@ static const struct {
     const char *sign; // of the launcher
 } launchers[] = {{"OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
                  {"MPI_LOCALNRANKS", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
-                 {"PMI_SIZE", "PMI_RANK", "PMI_SMPD_ID"}}; // Microsoft MPI
+                 {"LOCAL_WORLD_SIZE", "LOCAL_RANK", "TORCHELASTIC_RUN_ID"}, // torchrun
+                 {"PMI_SIZE", "PMI_RANK", "PMI_SMPD_ID"}};                  // Microsoft MPI
 
 // The launcher that started several processes on this host; -1: none.
 static int find_launcher(void) {

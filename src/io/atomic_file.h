@@ -12,8 +12,7 @@
 
 typedef struct sm_atomic_file sm_atomic_file;
 
-// Whether `path` may be replaced: SM_OK with the permissions that the new file will get, 0 if there is no old file.
-// SM_ERR_IO if it is not a regular file.
+// Whether `path` may be replaced, with the permissions of the new file, 0 without an old. SM_ERR_IO: no regular file.
 sm_status sm_atomic_check(const char *path, mode_t *permissions);
 
 // Starts a file that will be named `path`. A replaced file's permissions are kept; a symbolic link is itself replaced;
@@ -51,8 +50,7 @@ sm_status sm_make_folder(const char *path);
 // Opens files to which a run appends lines: logs, rows.
 
 // Opens `path` for writing and creates it if missing; `how`: O_APPEND, O_TRUNC or 0. Pipes and terminals are accepted,
-// except a pipe without a reader, which would block forever. The caller closes *fd. SM_ERR_IO with the path and the
-// reason.
+// except a pipe without a reader, which would block forever. The caller closes *fd. SM_ERR_IO has path and reason.
 sm_status sm_append_open(const char *path, int how, int *fd);
 
 // Names for unfinished work: a file or folder PATH.tmp-PID-N next to PATH, renamed to PATH when complete.

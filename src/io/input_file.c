@@ -24,7 +24,8 @@ sm_status sm_input_open(const char *path, int *fd, int64_t *size_bytes) {
     SM_FAIL_IF(opened < 0, SM_ERR_IO, "%s: cannot open: %s", path, strerror(errno));
     struct stat info;
     SM_FAIL_IF(fstat(opened, &info) != 0, SM_ERR_IO, "%s: cannot read: %s", path, strerror(errno));
-    SM_FAIL_IF(!S_ISREG(info.st_mode), SM_ERR_IO, "%s: not a regular file", path);
+    SM_FAIL_IF(!S_ISREG(info.st_mode), SM_ERR_IO,
+               S_ISDIR(info.st_mode) ? "%s: a folder; give a file" : "%s: not a regular file", path);
     SM_FAIL_IF(is_lfs_pointer(opened), SM_ERR_FORMAT, "%s: a Git LFS pointer: fetch the file (git lfs pull)", path);
     *fd = opened;
     *size_bytes = info.st_size;

@@ -19,8 +19,7 @@ sm_status sm_input_whole(const char *path, int64_t most_bytes, char **text, size
 // Opens a regular file for reading from beginning to end. The caller closes *file, here and below.
 sm_status sm_input_file(const char *path, FILE **file);
 
-// Likewise a file or a pipe. SM_ERR_IO for a folder, for a device, which may have no end, and for a pipe without a
-// writer, which would block forever.
+// Likewise a file or a pipe. SM_ERR_IO: a folder, a device (it may have no end), a pipe without a writer (may block).
 sm_status sm_input_stream(const char *path, FILE **file);
 
 // Reads such a file or pipe whole; *text ends with a byte of 0, and the caller frees it. SM_ERR_FORMAT: too large.

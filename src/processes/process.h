@@ -114,8 +114,7 @@ sm_status sm_worker_run(const sm_worker_job *job, sm_process_result *end);
 // Sends a message and takes ownership of it. Sends nothing outside of a worker.
 sm_status sm_worker_send(json_t *message);
 
-// The time that the current work may need after its deadline, or after a request to end, because steps take that long.
-// As cheap as a store.
+// The time that work may need after its deadline, or a request to end, as steps take that long. As cheap as a store.
 void sm_worker_set_step_ns(int64_t longest_step_ns);
 
 // While it saves, a worker that was asked to end is not ended before it resets this.

@@ -215,8 +215,7 @@ static void add_separated(sm_text_source *s, sm_text_block *block, size_t *begin
     }
 }
 
-// The last place to cut text, of which more will follow, without changing ids; 0: none. A document that begins here
-// needs as many bytes as decide its side.
+// The last place to cut text, of which more follows, without changing ids; 0: none. A document needs its side's bytes.
 static size_t find_cut(const sm_text_source *s, const uint8_t *text, size_t n) {
     return s->at.in_document || n >= HASHED_BYTES ? sm_encoder_part(s->tokenizer, text, n, 1) : 0;
 }

@@ -106,8 +106,7 @@ typedef struct {
     // After each step, outside of its time. A failure ends the training; the finished steps are saved.
     sm_status (*stepped)(void *ctx, const sm_train_progress *progress, const sm_train_step *step);
 
-    // In all processes, before a step: returns the recorder that times its phases, or NULL; and after the step, with
-    // the recorder. Both may be NULL.
+    // In all processes, or NULL: before a step, returns the recorder of its phases or NULL; after it, gets that one.
     sm_step_phases *(*time_apart)(void *ctx, const sm_train_progress *progress);
     sm_status (*timed)(void *ctx, const sm_train_step *step, const sm_step_phases *phases);
 

@@ -35,8 +35,7 @@ sm_status sm_train_record_load(sm_train_record *record, sm_checkpoint *checkpoin
 // Opens the log after its first log_bytes, and the writer of checkpoints; writes run.json.
 sm_status sm_train_record_begin(sm_train_record *record, int64_t step, int64_t log_bytes);
 
-// Starts a checkpoint, which includes its line in the log. A failure to write it becomes a note: the training
-// continues, and earlier checkpoints stay.
+// Starts a checkpoint, and logs it. If it cannot be written, a note says so, the training and earlier ones go on.
 sm_status sm_train_record_checkpoint(sm_train_record *record, int64_t step);
 
 // Writes a checkpoint of a training that ends early, unless that step has one. It does not include its line in the log,

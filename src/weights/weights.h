@@ -48,8 +48,7 @@ sm_status sm_weights_write(const char *dir, const sm_model_config *config, const
 // Writes a new model without optimizer state, drawn from `seed` (sm_param_init), tensor by tensor; needs no device.
 sm_status sm_weights_init(const char *dir, const sm_model_config *config, uint64_t seed);
 
-// A copy of a session's parameters and optimizer state in host memory, as f32, which can be written
-// while the session continues.
+// A copy of a session's parameters and optimizer state in host memory, as f32, to write while the session continues.
 
 // Allocates a copy of everything that sm_weights_save would write for a plan; the plan must outlive it.
 sm_status sm_weights_copy_open(const sm_plan *plan, sm_weights_copy **copy);

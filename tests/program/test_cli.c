@@ -356,6 +356,15 @@ TEST(masks_bind_threads) {
               {"run -m tiny --backend cpu -b 1 --seq-len 8 -w 0 -r 1 --cpu-mask 65000", 2, NULL, "may use"});
 }
 
+// Whose processes would not know each other.
+TEST(torchrun_is_no_launcher) {
+    assert_true(setenv("WORLD_SIZE", "2", 1) == 0 && setenv("TORCHELASTIC_RUN_ID", "none", 1) == 0);
+    expect_run("train -m tiny --steps 1", 2, NULL, "start them by mpirun -n 2");
+    assert_true(unsetenv("TORCHELASTIC_RUN_ID") == 0);
+    expect_exit("train -m tiny --steps 1", 0);
+    assert_true(unsetenv("WORLD_SIZE") == 0);
+}
+
 #define RUN_CPU "run -m tiny --backend cpu -b 1 --seq-len 8 -w 0 -r 1 --no-peaks -o json "
 
 // Where the variable makes OpenBLAS leave something out, it is loaded without it, and the rows that use it say so.

@@ -194,7 +194,7 @@ TEST(files_without_a_header_are_refused) {
     expect_failure("100 MB", sm_safetensors_open(path, &file), SM_ERR_FORMAT, "100000001 bytes|100000000");
     assert_int_equal(unlink(path), 0);
     expect_failure("missing", sm_safetensors_open(path, &file), SM_ERR_IO, "short.safetensors|No such file");
-    expect_failure("folder", sm_safetensors_open(temp_folder, &file), SM_ERR_IO, "not a regular file");
+    expect_failure("folder", sm_safetensors_open(temp_folder, &file), SM_ERR_IO, "a folder; give a file");
 }
 
 // One tensor of every kind that can be read, unaligned, with known values; and one that cannot.
