@@ -76,18 +76,15 @@ static const preset presets[] = {
               "-m small --seq-len 256 -b 4 --mode fused --without loss_head -w auto -r 10\n"},
 };
 
-enum { N_PRESETS = sizeof(presets) / sizeof(presets[0]) };
-
-const char *cli_preset_at(int index) { return index < N_PRESETS ? presets[index].name : NULL; }
+const char *cli_preset_at(int index) { return index < (int)SM_COUNT(presets) ? presets[index].name : NULL; }
 
 // A preset in order of cost runs in that order, so that its first tables come soon.
 bool cli_preset_is_ordered(const char *name) { return strncmp(name, "cs336-2", strlen("cs336-2")) == 0; }
 
 const char *cli_preset_find(const char *name) {
-    for (int i = 0; i < N_PRESETS; i++) {
-        if (strcmp(presets[i].name, name) == 0) {
-            return presets[i].lines;
-        }
+    const char *lines = NULL;
+    for (size_t i = 0; i < SM_COUNT(presets) && lines == NULL; i++) {
+        lines = strcmp(presets[i].name, name) == 0 ? presets[i].lines : NULL;
     }
-    return NULL;
+    return lines;
 }

@@ -147,7 +147,7 @@ static sm_status write_result(const repetition *r, const sm_again *result, const
 sm_status cli_again(const cli_options *options) {
     SM_AT_END(sm_rows_free) sm_rows rows = sm_rows_new();
     SM_OWN(json_t) *again = NULL;
-    SM_FAIL_IF(options->n_operands != 1, SM_ERR_USAGE, "give one row, as FILE#N, or a block");
+    SM_FAIL_IF(options->n_operands != 1, SM_ERR_USAGE, "give one row, FILE#N, to run it again, or two files");
     SM_AT_END(release) repetition *r = sm_calloc(1, sizeof(*r));
     r->options = options;
     const char *mark = strrchr(options->operands[0], '#');

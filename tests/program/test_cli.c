@@ -522,6 +522,7 @@ TEST(architectures_and_optimizers_are_chosen) {
               {"train -m tiny --optimizer sgd --nesterov 0.5 --steps 1", 2, NULL, "--nesterov: 0.5 is neither 0 nor 1"},
               {"train -m tiny --nesterov 1 --steps 1", 2, NULL, "--nesterov: AdamW has no such setting"},
               {"train --init -m tiny --save $T/chosen", 0, "GPT-2 tiny", NULL},
+              {"train --weights $T/chosen -m small", 2, NULL, "-m small: the model of --weights has another size"},
               {"train --weights $T/chosen --arch gpt2", 2, NULL, "--arch: the model of --weights fixes it"});
     json_auto_t *row = run_row("run -m tiny --backend cpu -b 1 --seq-len 8 -w 0 -r 1 --no-peaks");
     assert_string_equal(json_string_value(json_object_get(row, "model_arch")), "gpt2");
