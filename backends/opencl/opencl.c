@@ -153,8 +153,8 @@ static sm_status open_device(int index, const sm_open_options *options, sm_devic
     opencl_set_family(device, family);
     describe_family(family, &device->facts, &device->base.info);
     SM_TRY(take_part(device, options->n_threads));
-    opencl_peers_begin_early(device);
     SM_TRY(create_queues(device));
+    opencl_peers_begin_early(device);
     *opened = sm_give(&owned);
     return SM_OK;
 }

@@ -92,9 +92,9 @@ bool opencl_peers_suit(const sm_device *device);
 // The card; and NCCL, too.
 sm_status opencl_peers_find_card(sm_device *device);
 sm_status opencl_peers_find(sm_device *device, const char *library);
-// A process that will exchange begins with CUDA's driver, and with the card's context next to OpenCL's, in threads.
+// A process that will exchange begins with CUDA's driver, and the card's context there, in a thread.
 void opencl_peers_foresee(void);
-bool opencl_peers_await(void); // whether they have begun
+bool opencl_peers_await(void); // whether it was foreseen, and no device needed it yet
 void opencl_peers_begin_early(opencl_device *device);
 // Makes CUDA's context and words: both ways to join begin with it.
 sm_status opencl_peers_begin(opencl_device *device, int rank, int n_processes);
