@@ -1,6 +1,5 @@
 #include "backends/cpu/blas.h"
 
-#include <stdarg.h>
 #include <strings.h>
 
 #include "os/library.h"
@@ -135,41 +134,36 @@ bool cpu_blas_load(bool keep_env) {
 
 // --- what the device says of it ---------------------------------------------------------------------
 
-__attribute__((format(printf, 2, 3))) static void warn(sm_device_info *info, const char *format, ...) {
-    if (info->n_warnings < SM_MAX_WARNINGS) {
-        va_list arguments;
-        va_start(arguments, format);
-        vsnprintf(info->warnings[info->n_warnings], sizeof info->warnings[0], format, arguments);
-        va_end(arguments);
-        info->n_warnings++;
-    }
-}
+#define WARN(info, ...)                                                                                   \
+    (void)((info)->n_warnings < SM_MAX_WARNINGS                                                           \
+               ? snprintf((info)->warnings[(info)->n_warnings++], sizeof(info)->warnings[0], __VA_ARGS__) \
+               : 0)
 
 // OpenBLAS chooses kernels by processor model (or OPENBLAS_CORETYPE), maybe older ones than the processor supports.
 static void warn_of_core(sm_device_info *info) {
     const char *lacking = lacking_in(info->blas_core);
     const char *lacked = given_up[0] != '\0' ? lacking_in(given_up) : NULL;
     if (lacking != NULL && is_kept) {
-        warn(info, "OpenBLAS uses its %s core, without the processor's %s, because %s=%.32s is set; unset it",
+        WARN(info, "OpenBLAS uses its %s core, without the processor's %s, because %s=%.32s is set; unset it",
              info->blas_core, lacking, variable, getenv(variable));
     } else if (was_wrong) {
-        warn(info, "OpenBLAS multiplies wrongly with its %s core; it is loaded with its %s core (OPENBLAS_CORETYPE)",
+        WARN(info, "OpenBLAS multiplies wrongly with its %s core; it is loaded with its %s core (OPENBLAS_CORETYPE)",
              given_up, info->blas_core);
     } else if (lacking != NULL) {
-        warn(info, "OpenBLAS uses its %s core, without the processor's %s; a newer OpenBLAS may be faster",
+        WARN(info, "OpenBLAS uses its %s core, without the processor's %s; a newer OpenBLAS may be faster",
              info->blas_core, lacking);
     } else if (lacked != NULL) {
-        warn(info,
+        WARN(info,
              "OpenBLAS does not know this processor and chose its %s core, without the processor's %s; it is "
              "loaded with its %s core (OPENBLAS_CORETYPE)",
              given_up, lacked, info->blas_core);
     }
     if (dropped[0] != '\0') {
-        warn(info, "%s=%s was set, and would hold OpenBLAS back; it is loaded without it (--keep-env keeps it)",
+        WARN(info, "%s=%s was set, and would hold OpenBLAS back; it is loaded without it (--keep-env keeps it)",
              variable, dropped);
     }
     if (cpu_blas.parallel() == 1) {
-        warn(info, "this OpenBLAS has its own threads (pthread build); it is called serially, and stepmark's threads "
+        WARN(info, "this OpenBLAS has its own threads (pthread build); it is called serially, and stepmark's threads "
                    "share the work");
     }
 }

@@ -1,7 +1,6 @@
 #include "backends/host/tune.h"
 
 #include <math.h>
-#include <stdarg.h>
 
 #include "backends/host/memory.h"
 #include "backends/host/tuning.h"
@@ -22,14 +21,9 @@ typedef struct {
 } trial;
 
 // The first warning stays.
-__attribute__((format(printf, 2, 3))) static void warn(const host_tuner *t, const char *format, ...) {
-    if (t->e->tune_warning[0] == '\0') {
-        va_list arguments;
-        va_start(arguments, format);
-        vsnprintf(t->e->tune_warning, sizeof t->e->tune_warning, format, arguments);
-        va_end(arguments);
-    }
-}
+#define WARN(t, ...)                                                                                                 \
+    (void)((t)->e->tune_warning[0] == '\0' ? snprintf((t)->e->tune_warning, sizeof(t)->e->tune_warning, __VA_ARGS__) \
+                                           : 0)
 
 // --- a plan of one op -----------------------------------------------------------------------------------
 
@@ -232,7 +226,7 @@ static sm_status measure_op(const host_tuner *t, const sm_op *op, const char *na
     sm_status status = make_alone(t, op, &x.alone);
     status = status == SM_OK ? measure(&x, way, &speedup) : status;
     if (status == SM_ERR_OOM) {
-        warn(t, "mode tuned: no memory to try the ways to compute %.60s: left as it is", name);
+        WARN(t, "mode tuned: no memory to try the ways to compute %.60s: left as it is", name);
         return SM_OK;
     }
     SM_TRY(status);
@@ -255,7 +249,7 @@ static sm_status tune_op(const host_tuner *t, const sm_op *op, int i, int64_t en
     const char *remembered = host_tuning_get(kept, name);
     int way = remembered != NULL ? find_way(t, op, remembered) : -1;
     if (remembered != NULL && way < 0) {
-        warn(t, "mode tuned: the remembered choice for %.60s is unknown here, and is made again", name);
+        WARN(t, "mode tuned: the remembered choice for %.60s is unknown here, and is made again", name);
     }
     if (way < 0) {
         way = 0;
@@ -279,9 +273,9 @@ sm_status host_tune(const host_tuner *t) {
     host_tuning_save(kept);
     if (host_tuning_warning(kept)[0] != '\0') {
         t->e->tune_warning[0] = '\0'; // more important than a remembered choice
-        warn(t, "mode tuned: %s", host_tuning_warning(kept));
+        WARN(t, "mode tuned: %s", host_tuning_warning(kept));
     } else if (host_now_ns() > end_ns) {
-        warn(t, "mode tuned: not all products were tried in %.0f s; the next run continues", t->all_s);
+        WARN(t, "mode tuned: not all products were tried in %.0f s; the next run continues", t->all_s);
     }
     t->e->tune_ns = host_now_ns() - start_ns;
     host_tuning_free(kept);

@@ -2,7 +2,6 @@
 //
 //     {"stepmark_tuning": 1, "key": "...", "choices": {"NAME": "VALUE", ...}}
 #include <jansson.h>
-#include <stdarg.h>
 
 #include "backends/host/cache.h"
 #include "backends/host/tuning.h"
@@ -19,14 +18,8 @@ struct host_tuning {
     char warning[256];
 };
 
-__attribute__((format(printf, 2, 3))) static void warn(host_tuning *tuning, const char *format, ...) {
-    if (tuning->warning[0] == '\0') {
-        va_list arguments;
-        va_start(arguments, format);
-        vsnprintf(tuning->warning, sizeof tuning->warning, format, arguments);
-        va_end(arguments);
-    }
-}
+#define WARN(tuning, ...) \
+    (void)((tuning)->warning[0] == '\0' ? snprintf((tuning)->warning, sizeof(tuning)->warning, __VA_ARGS__) : 0)
 
 // The choices in a file's document, or NULL with its error.
 static json_t *check_document(const host_tuning *tuning, json_t *document, const char **wrong) {
@@ -56,7 +49,7 @@ static void read_choices(host_tuning *tuning) {
         return;
     }
     if (host_cache_read(tuning->path, &text, &size_bytes) != SM_OK) {
-        warn(tuning, "%.200s: choices are measured again", sm_error_message());
+        WARN(tuning, "%.200s: choices are measured again", sm_error_message());
         return;
     }
     if (text == NULL) {
@@ -68,7 +61,7 @@ static void read_choices(host_tuning *tuning) {
     if (choices != NULL) {
         json_object_update_missing(tuning->choices, choices);
     } else {
-        warn(tuning, "%.150s: ignored, it %s: choices are measured again", tuning->path, wrong);
+        WARN(tuning, "%.150s: ignored, it %s: choices are measured again", tuning->path, wrong);
     }
 }
 
@@ -78,7 +71,7 @@ host_tuning *host_tuning_open(const char *key) {
     t->key = sm_text_of("%s%s", key, build);
     if (host_cache_path("tuning", t->key, t->path) != SM_OK) {
         t->path[0] = '\0';
-        warn(t, "choices are not remembered: %s", sm_error_message());
+        WARN(t, "choices are not remembered: %s", sm_error_message());
     }
     read_choices(t);
     return t;
@@ -110,9 +103,9 @@ void host_tuning_save(host_tuning *tuning) {
         json_pack("{s:i, s:s, s:O}", "stepmark_tuning", FORMAT, "key", tuning->key, "choices", tuning->choices);
     SM_FREED char *text = document == NULL ? NULL : json_dumps(document, JSON_INDENT(2) | JSON_SORT_KEYS);
     if (text == NULL) {
-        warn(tuning, "choices are not remembered: they cannot be written as JSON");
+        WARN(tuning, "choices are not remembered: they cannot be written as JSON");
     } else if (host_cache_write(tuning->path, text, strlen(text)) != SM_OK) {
-        warn(tuning, "choices are not remembered: %.200s", sm_error_message());
+        WARN(tuning, "choices are not remembered: %.200s", sm_error_message());
     } else {
         tuning->changed = false;
     }

@@ -3,7 +3,6 @@
 
 #include "bench/stats/stats.h"
 
-#include <stdarg.h>
 #include <time.h>
 
 static const double rounding = 1e-6;        // reals have 12 digits
@@ -48,19 +47,12 @@ static bool is_text(const audit *a, const char *field, const char *text) { retur
 static size_t size_of(const audit *a, const char *field) { return json_array_size(sm_json_get(a->row, field)); }
 static double or_zero(double value) { return isfinite(value) ? value : 0; }
 
-static bool say(const audit *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static bool say(const audit *a, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(a->text, SM_CONTRADICTION_SIZE, format, arguments);
-    va_end(arguments);
-    return true;
-}
+#define SAY(a, ...) (snprintf((a)->text, SM_CONTRADICTION_SIZE, __VA_ARGS__), true)
 
 static bool differs(const audit *a, const char *field, double expected, double slack) {
     const double value = number(a, field);
     return isfinite(value) && isfinite(expected) && !(fabs(value - expected) <= rounding * fabs(expected) + slack) &&
-           say(a, "%s is %.6g, where its other fields give %.6g", field, value, expected);
+           SAY(a, "%s is %.6g, where its other fields give %.6g", field, value, expected);
 }
 
 #define TRUE_IF(condition) \
@@ -69,7 +61,7 @@ static bool differs(const audit *a, const char *field, double expected, double s
             return true;   \
         }                  \
     } while (0)
-#define REFUSE_IF(condition, ...)       TRUE_IF((condition) && say(__VA_ARGS__))
+#define REFUSE_IF(condition, ...)       TRUE_IF((condition) && SAY(__VA_ARGS__))
 #define MUST_BE(field, expected, slack) TRUE_IF(differs(a, field, expected, slack))
 #define AT_MOST(field, most)                                                                                \
     REFUSE_IF(number(a, field) > (most), a, "%s is %.6g, and can be %.6g at most", field, number(a, field), \
@@ -104,7 +96,7 @@ static bool is_other_percentile(const audit *a, const char *field, double p) {
         n_up_to += a->samples[i] <= value;
     }
     const double rank = fmax(1, ceil(p * (double)a->n));
-    return isfinite(value) && !(n_below < rank && rank <= n_up_to) && say(a, "%s is not that of its samples", field);
+    return isfinite(value) && !(n_below < rank && rank <= n_up_to) && SAY(a, "%s is not that of its samples", field);
 }
 
 static bool order_differs(const audit *a) {

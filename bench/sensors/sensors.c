@@ -3,10 +3,10 @@
 #include "os/files.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <sys/resource.h>
 
 #include "clock.h"
+#include "bench/tables/show.h"
 #include "os/os.h"
 
 enum { MAX_CPUS_READ = 64, LINE_SIZE = 512 };
@@ -14,18 +14,11 @@ enum { MAX_CPUS_READ = 64, LINE_SIZE = 512 };
 // --- small files -------------------------------------------------------------------------------
 
 // First line of a file below the root; false with errno set when there is none.
-static bool read_line(const sm_sensors *s, char *line, size_t size_bytes, const char *format, ...) {
-    char path[SM_SENSOR_PATH];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(path, sizeof(path), format, args);
-    va_end(args);
-    return os_read_line(s->root, path, line, size_bytes);
-}
+#define READ_LINE(s, line, ...) os_read_line((s)->root, SM_TEXT_IN(SM_SENSOR_PATH, __VA_ARGS__), line, sizeof(line))
 
 static int64_t read_integer(const sm_sensors *s, const char *path) {
     char line[LINE_SIZE];
-    return read_line(s, line, sizeof(line), "%s", path) ? (int64_t)strtoll(line, NULL, 10) : SM_ABSENT;
+    return READ_LINE(s, line, "%s", path) ? (int64_t)strtoll(line, NULL, 10) : SM_ABSENT;
 }
 
 static int64_t read_swaps(const sm_sensors *s, const char *key) {
@@ -44,18 +37,17 @@ static void absent(sm_sensors *s, const char *sensor, const char *reason) {
 static void try_energy_zone(sm_sensors *s, const char *zone, char *reason, size_t size_bytes) {
     char name[64], line[LINE_SIZE];
     sm_energy_counter *counter = &s->energy[s->n_energy];
-    if (s->n_energy == SM_MAX_ENERGY_COUNTERS ||
-        !read_line(s, name, sizeof(name), "/sys/class/powercap/%s/name", zone) ||
+    if (s->n_energy == SM_MAX_ENERGY_COUNTERS || !READ_LINE(s, name, "/sys/class/powercap/%s/name", zone) ||
         (strncmp(name, "package", 7) != 0 && strcmp(name, "dram") != 0)) {
         return;
     }
-    if (!read_line(s, line, sizeof(line), "/sys/class/powercap/%s/energy_uj", zone)) {
+    if (!READ_LINE(s, line, "/sys/class/powercap/%s/energy_uj", zone)) {
         snprintf(reason, size_bytes, "powercap/%s/energy_uj: %s", zone, strerror(errno));
         return;
     }
     snprintf(counter->path, sizeof(counter->path), "/sys/class/powercap/%.32s/energy_uj", zone);
     snprintf(counter->name, sizeof(counter->name), "%s", name);
-    bool wraps = read_line(s, line, sizeof(line), "/sys/class/powercap/%s/max_energy_range_uj", zone);
+    bool wraps = READ_LINE(s, line, "/sys/class/powercap/%s/max_energy_range_uj", zone);
     counter->range_uj = wraps ? (int64_t)strtoll(line, NULL, 10) : 0;
     s->n_energy++;
 }
@@ -91,8 +83,7 @@ static int find_in(sm_sensors *s, const char *parent, const char *kind, const ch
     (void)os_list_folder(path, &folders);
     for (int i = 0; i < folders.n; i++) {
         bool found = false;
-        bool wanted =
-            strlen(folders.list[i]) < 32 && read_line(s, line, sizeof(line), "%s/%s/%s", parent, folders.list[i], kind);
+        bool wanted = strlen(folders.list[i]) < 32 && READ_LINE(s, line, "%s/%s/%s", parent, folders.list[i], kind);
         for (const char *const *name = names; wanted && *name != NULL && !found; name++) {
             found = strcmp(line, *name) == 0;
         }
@@ -153,7 +144,7 @@ static double frequency_mhz(const sm_sensors *s) {
     for (int cpu = 0; cpu < OS_MAX_PROCESSORS && n < MAX_CPUS_READ; cpu++) {
         char line[LINE_SIZE];
         if (os_processors_has(&set, cpu)) {
-            if (!read_line(s, line, sizeof(line), "/sys/devices/system/cpu/cpu%d/cpufreq/scaling_cur_freq", cpu)) {
+            if (!READ_LINE(s, line, "/sys/devices/system/cpu/cpu%d/cpufreq/scaling_cur_freq", cpu)) {
                 break;
             }
             sum_khz += strtod(line, NULL);
@@ -169,8 +160,8 @@ static int64_t throttle_count(const sm_sensors *s) {
         static const char *const counters[] = {"core", "package"};
         char line[LINE_SIZE];
         for (int i = 0; i < 2; i++) {
-            if (read_line(s, line, sizeof(line), "/sys/devices/system/cpu/cpu%d/thermal_throttle/%s_throttle_count",
-                          cpu, counters[i])) {
+            if (READ_LINE(s, line, "/sys/devices/system/cpu/cpu%d/thermal_throttle/%s_throttle_count", cpu,
+                          counters[i])) {
                 sum = (sum == SM_ABSENT ? 0 : sum) + (int64_t)strtoll(line, NULL, 10);
             } else if (i == 0) {
                 return sum; // no more processors
@@ -181,7 +172,7 @@ static int64_t throttle_count(const sm_sensors *s) {
 }
 
 static void find_clock(sm_sensors *s) {
-    if (!read_line(s, s->governor, sizeof(s->governor), "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")) {
+    if (!READ_LINE(s, s->governor, "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")) {
         absent(s, "governor", "no cpufreq in /sys/devices/system/cpu/cpu0: a virtual machine, or a fixed clock");
     }
     if (isnan(frequency_mhz(s))) {
@@ -213,9 +204,8 @@ static void read_load(const sm_sensors *s, sm_reading *r) {
     r->involuntary_switches = u.ru_nivcsw;
     char line[LINE_SIZE];
     long long t[8] = {0}; // user nice system idle iowait irq softirq steal
-    bool found = read_line(s, line, sizeof(line), "/proc/stat") &&
-                 sscanf(line, "cpu %lld %lld %lld %lld %lld %lld %lld %lld", &t[0], &t[1], &t[2], &t[3], &t[4], &t[5],
-                        &t[6], &t[7]) == 8;
+    bool found = READ_LINE(s, line, "/proc/stat") && sscanf(line, "cpu %lld %lld %lld %lld %lld %lld %lld %lld", &t[0],
+                                                            &t[1], &t[2], &t[3], &t[4], &t[5], &t[6], &t[7]) == 8;
     r->busy_ticks = found ? t[0] + t[1] + t[2] + t[5] + t[6] : SM_ABSENT;
     r->steal_ticks = found ? t[7] : SM_ABSENT;
     r->total_ticks = found ? r->busy_ticks + t[3] + t[4] + t[7] : SM_ABSENT;

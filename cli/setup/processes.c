@@ -1,8 +1,7 @@
 #include "cli/setup/setup.h"
 
-#include <stdarg.h>
-
 #include "bench/rows/machine.h"
+#include "bench/tables/show.h"
 #include "src/weights/weights.h"
 
 static const struct {
@@ -82,11 +81,8 @@ typedef struct {
     int n;
 } fact_list;
 
-__attribute__((format(printf, 3, 4))) static void add_fact(fact_list *list, const char *name, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(list->values[list->n], FACT_BYTES, format, arguments);
-    va_end(arguments);
+static void add_fact(fact_list *list, const char *name, const char *value) {
+    snprintf(list->values[list->n], FACT_BYTES, "%s", value);
     list->facts[list->n] = (sm_comm_fact){name, list->values[list->n]};
     list->n++;
 }
@@ -95,7 +91,7 @@ static sm_status add_files(fact_list *list, const char *name, const char *before
     char digest[SM_FILE_DIGEST_SIZE];
     int64_t size_bytes;
     SM_TRY(sm_files_digest(paths, n_paths, digest, &size_bytes));
-    add_fact(list, name, "%s%lld bytes, %s", before, (long long)size_bytes, digest);
+    add_fact(list, name, SM_TEXT_IN(FACT_BYTES, "%s%lld bytes, %s", before, (long long)size_bytes, digest));
     return SM_OK;
 }
 
@@ -105,7 +101,7 @@ static sm_status add_source(fact_list *list, const char *name, sm_train_source *
         return SM_OK;
     }
     SM_TRY(sm_train_source_digest(source));
-    add_fact(list, name, "%lld bytes, %s", (long long)source->size_bytes, source->digest);
+    add_fact(list, name, SM_TEXT_IN(FACT_BYTES, "%lld bytes, %s", (long long)source->size_bytes, source->digest));
     return SM_OK;
 }
 
@@ -117,10 +113,10 @@ static sm_status list_files(const cli_options *options, sm_train_source *data, s
     SM_TRY(add_source(list, "--data", data));
     SM_TRY(add_source(list, "--val-data", validation));
     if (data->tokenizer != NULL) {
-        add_fact(list, "--tokenizer", "%s", data->tokenizer);
+        add_fact(list, "--tokenizer", data->tokenizer);
     }
     if (device != NULL && device->info.own_kernels[0] != '\0') {
-        add_fact(list, options->device.backend_library != NULL ? "--backend-library" : "--kernel", "%s",
+        add_fact(list, options->device.backend_library != NULL ? "--backend-library" : "--kernel",
                  device->info.own_kernels);
     }
     const char *folder = options->model.weights;

@@ -1,7 +1,6 @@
 // choose.c: `train -m auto`: chooses what the command line leaves open. From a text it learns a vocabulary and takes a
 // part for validation; then it chooses a model, a batch and a length that fit the data and the machine. The choices
 // join the command line that run.json keeps, so that a resumed run has the same.
-#include <stdarg.h>
 #include <unistd.h>
 
 #include "embedded.h"
@@ -46,19 +45,13 @@ typedef struct {
     int64_t n_train, n_val; // tokens
 } chooser;
 
-static void say(chooser *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void say(chooser *c, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(c->said[c->n_said++], CHOICE_BYTES, format, arguments);
-    va_end(arguments);
-}
+#define SAY(c, ...) snprintf((c)->said[(c)->n_said++], CHOICE_BYTES, __VA_ARGS__)
 
 // A flag's value, unless it was given.
 static void choose(chooser *c, const char *flag, int64_t *member, int64_t value) {
     if (*member == 0) {
         *member = value;
-        say(c, "--%s=%lld", flag, (long long)value);
+        SAY(c, "--%s=%lld", flag, (long long)value);
     }
 }
 
@@ -271,7 +264,7 @@ sm_status cli_train_choose(cli_options *o) {
     }
     if (o->work.data != NULL && o->train.run == NULL && o->train.save == NULL && o->train.log == NULL) {
         o->train.run = c.run;
-        say(&c, "--run=%s", c.run);
+        SAY(&c, "--run=%s", c.run);
     }
     SM_TRY(o->train.run != NULL ? sm_run_folder_check(o->train.run, (sm_resume)o->train.resume_run) : SM_OK);
     SM_TRY(look_at_data(&c));
@@ -290,7 +283,7 @@ sm_status cli_train_choose(cli_options *o) {
     }
     if (o->train.run != NULL && c.n_val > 0 && !o->train.keep_best) {
         o->train.keep_best = true;
-        say(&c, "--keep-best");
+        SAY(&c, "--keep-best");
     }
     char length[96] = "";
     if (o->train.steps > 0) {
