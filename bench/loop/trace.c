@@ -102,9 +102,7 @@ json_t *sm_loop_trace(const sm_loop *loop, const sm_plan *plan, const char *cate
         last_thread = steps[i].step.load.thread > last_thread ? steps[i].step.load.thread : last_thread;
     }
     for (int thread = 0; thread <= last_thread; thread++) {
-        char name[32];
-        snprintf(name, sizeof(name), "loader %d", thread);
-        sm_trace_name(events, "thread_name", LOADER_TRACK + thread, name);
+        sm_trace_name(events, "thread_name", LOADER_TRACK + thread, SM_TEXT_IN(32, "loader %d", thread));
     }
     for (int i = 0; i < n; i++) {
         add_step(events, plan, &steps[i], category, origin_ns);

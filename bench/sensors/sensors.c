@@ -53,11 +53,9 @@ static void try_energy_zone(sm_sensors *s, const char *zone, char *reason, size_
 }
 
 static void find_energy(sm_sensors *s) {
-    char path[SM_SENSOR_PATH];
     char reason[SM_SENSOR_PATH + 64] = "no RAPL zone of a package in /sys/class/powercap";
-    snprintf(path, sizeof(path), "%s/sys/class/powercap", s->root);
     SM_AT_END(os_free_names) os_names zones;
-    if (!os_list_folder(path, &zones)) {
+    if (!os_list_folder(SM_TEXT_IN(SM_SENSOR_PATH, "%s/sys/class/powercap", s->root), &zones)) {
         snprintf(reason, sizeof(reason), "/sys/class/powercap: %s", strerror(errno));
     }
     for (int i = 0; i < zones.n; i++) {

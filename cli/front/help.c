@@ -396,10 +396,9 @@ static void complete_command(cli_command command, int n, char **words) {
     } else if (t.value[0] == '-' || cli_commands[command].operands == NULL) {
         puts("words");
         for (int i = 0; i < n_flags; i++) {
-            char name[CLI_ARGUMENT_SIZE], help[CLI_HELP_SIZE];
-            snprintf(name, sizeof(name), "--%s", flags[i].name);
+            char help[CLI_HELP_SIZE];
             flag_text(&flags[i], help);
-            offer(&t, name, help);
+            offer(&t, SM_TEXT_IN(CLI_ARGUMENT_SIZE, "--%s", flags[i].name), help);
         }
     } else {
         puts("files");

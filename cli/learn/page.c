@@ -331,9 +331,7 @@ static const char *named_as(const char *backend, const char *kind) {
 }
 
 static bool is_of_family(const char *path, const char *tier) {
-    char end[NAME_SIZE];
-    snprintf(end, sizeof(end), "_%s.cl", tier);
-    return sm_ends_with(path, end);
+    return sm_ends_with(path, SM_TEXT_IN(NAME_SIZE, "_%s.cl", tier));
 }
 
 // Whether a file is of one family of kernels: its name ends with the family's, or with "units" (of other vendors).
@@ -469,10 +467,8 @@ static sm_status make_kernel(const char *file, sm_op_kind kind, const sm_plan *p
     size_t size_bytes;
     SM_OWN(json_t) *ops = json_object();
     for (int i = 0; i < plan->n_ops; i++) {
-        char number[16];
-        snprintf(number, sizeof(number), "%d", i);
         if (plan->ops[i].kind == kind) {
-            json_object_set_new(ops, number, arguments_json(plan, &plan->ops[i]));
+            json_object_set_new(ops, SM_TEXT_IN(16, "%d", i), arguments_json(plan, &plan->ops[i]));
         }
     }
     SM_TRY(sm_kernel_folder_make("page", folder));

@@ -242,9 +242,8 @@ json_t *cli_walk_op_json(const cli_walk_op *event, bool has_values) {
     const sm_op_info *info = sm_op_get_info(op->kind);
     json_t *operands = json_array();
     json_t *attributes = json_object(); // that are not zero
-    char equation[SM_EQUATION_SIZE], key[24];
+    char equation[SM_EQUATION_SIZE];
     sm_op_equation(op, equation);
-    snprintf(key, sizeof(key), "0x%016" PRIx64, op->attr.rng_key);
     for (sm_attr attr = 0; attr < SM_ATTR_COUNT; attr++) {
         const double number = sm_attr_get(&op->attr, attr);
         const sm_attr_type type = sm_attr_get_info(attr)->type;
@@ -252,7 +251,7 @@ json_t *cli_walk_op_json(const cli_walk_op *event, bool has_values) {
             json_object_set_new(attributes, sm_attr_get_info(attr)->name,
                                 type == SM_ATTR_INTEGER ? json_integer((json_int_t)number)
                                 : type == SM_ATTR_REAL  ? json_real(number)
-                                : type == SM_ATTR_KEY   ? json_string(key)
+                                : type == SM_ATTR_KEY   ? json_string(SM_TEXT_IN(24, "0x%016" PRIx64, op->attr.rng_key))
                                                         : json_true());
         }
     }

@@ -81,9 +81,7 @@ static const sm_column columns[] = {
 const sm_table cli_estimate_table = {"estimates", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
 
 static void set(json_t *record, const char *group, const char *name, const char *suffix, json_t *value) {
-    char field[SM_TEXT_SIZE];
-    snprintf(field, sizeof(field), "%s.%s%s", group, name, suffix);
-    sm_json_set_new(record, field, value);
+    sm_json_set_new(record, SM_TEXT_IN(SM_TEXT_SIZE, "%s.%s%s", group, name, suffix), value);
 }
 
 static json_t *make_record(const estimator *e, const cli_job *job, const cli_forecast *f) {

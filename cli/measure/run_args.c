@@ -26,11 +26,9 @@ static const char *number(int64_t value, char text[24]) {
 sm_status cli_run_args_make(const cli_options *options, const cli_job *job, json_t **args) {
     static const char *const transports[] = {SM_TRANSPORT_LIST(SM_WORD)};
     const bool has_own_code = options->device.kernel != NULL || options->device.backend_library != NULL;
-    char timeout_s[32];
     sm_device_info info;
     *args = NULL;
     SM_TRY(cli_describe(job->device, &info));
-    snprintf(timeout_s, sizeof(timeout_s), "%.15g", options->measure.timeout_s);
     // The job's values in place of the line's lists, and flags that hold for all rows.
     const struct {
         const char *flag, *text;
@@ -45,7 +43,7 @@ sm_status cli_run_args_make(const cli_options *options, const cli_job *job, json
         {"pass-type", sm_pass_name(job->pass)},
         {"accum", NUMBER(job->protocol.n_accum)},
         {"check-seed", has_own_code ? NULL : NUMBER((int64_t)job->protocol.check_seed)}, // it draws others in each run
-        {"timeout", timeout_s},
+        {"timeout", SM_TEXT_IN(32, "%.15g", options->measure.timeout_s)},
         {"transport", transports[options->processes.transport]},
     };
     json_t *made = json_array();

@@ -108,16 +108,14 @@ static sm_status write_report(void *what, FILE *out) {
 static sm_status report_trainings(report *r) {
     const cli_options *options = r->options;
     SM_AT_END(sm_curves_free) sm_curves curves = {0};
-    char n_runs[64];
     SM_TRY(sm_curves_read(options->operands, options->n_operands, &curves));
     r->curves = &curves;
-    snprintf(n_runs, sizeof(n_runs), "%zu training%s, ", curves.n, sm_plural(curves.n));
-    return cli_write_page(options->out.report_file, write_report, r, n_runs);
+    return cli_write_page(options->out.report_file, write_report, r,
+                          SM_TEXT_IN(64, "%zu training%s, ", curves.n, sm_plural(curves.n)));
 }
 
 static sm_status report_rows(report *r) {
     const cli_options *options = r->options;
-    char n_rows[64];
     SM_AT_END(sm_rows_free) sm_rows rows = sm_rows_new();
     SM_OWN(json_t) *references = NULL;
     SM_TRY(read_costs(options, &r->costs));
@@ -133,9 +131,8 @@ static sm_status report_rows(report *r) {
         SM_FAIL_IF(!os_list_folder(folder, &names), SM_ERR_IO, "--collect: %s: %s; give a folder of texts with blocks",
                    folder, strerror(errno));
         for (int i = 0; i < names.n; i++) {
-            char path[PATH_MAX];
-            snprintf(path, sizeof(path), "%s/%s", folder, names.list[i]);
-            if (names.list[i][0] != '.' && sm_rows_read(path, &rows) != SM_OK) {
+            if (names.list[i][0] != '.' &&
+                sm_rows_read(SM_TEXT_IN(PATH_MAX, "%s/%s", folder, names.list[i]), &rows) != SM_OK) {
                 cli_note("left out: %s", sm_error_message());
             }
         }
@@ -148,8 +145,7 @@ static sm_status report_rows(report *r) {
     }
     cli_note_warnings(&rows);
     const size_t n = json_array_size(rows.rows) + json_array_size(rows.rungs);
-    snprintf(n_rows, sizeof(n_rows), "%zu row%s, ", n, sm_plural(n));
-    return cli_write_page(options->out.report_file, write_report, r, n_rows);
+    return cli_write_page(options->out.report_file, write_report, r, SM_TEXT_IN(64, "%zu row%s, ", n, sm_plural(n)));
 }
 
 // The newest change of the files that are read, in ns.
@@ -158,10 +154,8 @@ static int64_t last_change(const cli_options *options) {
     enum { N_NAMES = sizeof(names) / sizeof(names[0]) };
     int64_t last_ns = 0;
     for (int i = 0; i < options->n_operands * N_NAMES; i++) {
-        char path[PATH_MAX];
         struct stat found;
-        snprintf(path, sizeof(path), "%s%s", options->operands[i / N_NAMES], names[i % N_NAMES]);
-        if (stat(path, &found) == 0) {
+        if (stat(SM_TEXT_IN(PATH_MAX, "%s%s", options->operands[i / N_NAMES], names[i % N_NAMES]), &found) == 0) {
             const int64_t changed_ns = os_changed_ns(&found);
             last_ns = changed_ns > last_ns ? changed_ns : last_ns;
         }

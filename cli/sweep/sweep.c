@@ -25,9 +25,7 @@ static double work_of(const cli_candidate *c) {
 }
 
 static bool key_has(const char *key, const char *flag, const char *value) {
-    char word[PATH_MAX + CLI_TEXT_SIZE];
-    snprintf(word, sizeof(word), "%s=%s", flag, value);
-    return strstr(key, word) != NULL;
+    return strstr(key, SM_TEXT_IN(PATH_MAX + CLI_TEXT_SIZE, "%s=%s", flag, value)) != NULL;
 }
 
 // A log may come from anybody, and its rows may claim anything. Rows that ran own code count for no other.
