@@ -66,6 +66,10 @@ char *sm_strdup(const char *text);
 char *sm_strndup(const char *text, size_t most_bytes);
 char *sm_text_of(const char *format, ...) __attribute__((format(printf, 1, 2))); // the caller frees it
 
+// A text formatted where it is used; it lives as long as the block around.
+const char *sm_text_in(char *text, size_t size_bytes, const char *format, ...) __attribute__((format(printf, 3, 4)));
+#define SM_TEXT_IN(size_bytes, ...) sm_text_in((char[size_bytes]){""}, (size_bytes), __VA_ARGS__)
+
 // Frees a line after `show` got it; NULL: nobody does.
 void sm_show_line(void (*show)(void *ctx, const char *line), void *ctx, char *line);
 

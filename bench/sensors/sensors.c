@@ -6,7 +6,6 @@
 #include <sys/resource.h>
 
 #include "clock.h"
-#include "bench/tables/show.h"
 #include "os/os.h"
 
 enum { MAX_CPUS_READ = 64, LINE_SIZE = 512 };

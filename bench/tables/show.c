@@ -44,14 +44,6 @@ void sm_append(char *text, size_t size_bytes, const char *format, ...) {
     va_end(arguments);
 }
 
-const char *sm_text_in(char *text, size_t size_bytes, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, size_bytes, format, arguments);
-    va_end(arguments);
-    return text;
-}
-
 void sm_append_part(char *text, size_t size_bytes, const char *separator, const char *part) {
     sm_append(text, size_bytes, "%s%s", text[0] != '\0' && part[0] != '\0' ? separator : "", part);
 }

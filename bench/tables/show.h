@@ -39,10 +39,6 @@ void sm_append(char *text, size_t size_bytes, const char *format, ...) __attribu
 // Appends a part, after a separator where there is text before; nothing for "".
 void sm_append_part(char *text, size_t size_bytes, const char *separator, const char *part);
 
-// A text formatted where it is used; it lives as long as the block around.
-const char *sm_text_in(char *text, size_t size_bytes, const char *format, ...) __attribute__((format(printf, 3, 4)));
-#define SM_TEXT_IN(size_bytes, ...) sm_text_in((char[size_bytes]){""}, (size_bytes), __VA_ARGS__)
-
 // Text under `name`; "" if it is null or not a text.
 const char *sm_json_word(const json_t *record, const char *name);
 

@@ -1,7 +1,6 @@
 #include "cli/setup/setup.h"
 
 #include "bench/rows/machine.h"
-#include "bench/tables/show.h"
 #include "src/weights/weights.h"
 
 static const struct {

@@ -128,6 +128,14 @@ char *sm_text_of(const char *format, ...) {
     return sm_present(length >= 0 ? text : NULL, strlen(format));
 }
 
+const char *sm_text_in(char *text, size_t size_bytes, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, size_bytes, format, arguments);
+    va_end(arguments);
+    return text;
+}
+
 void sm_show_line(void (*show)(void *ctx, const char *line), void *ctx, char *line) {
     if (show != NULL) {
         show(ctx, line);

@@ -20,13 +20,11 @@ static sm_status folder_of(const char *run_dir, int64_t step, char path[PATH_MAX
 // The step of a checkpoint from its folder's name; -1: not a checkpoint.
 static int64_t step_of(const char *name) {
     const size_t prefix = strlen(step_prefix);
-    char again[64];
     if (strncmp(name, step_prefix, prefix) != 0) {
         return -1;
     }
     const long long step = strtoll(name + prefix, NULL, 10);
-    snprintf(again, sizeof again, "%s%lld", step_prefix, step);
-    return step >= 0 && strcmp(again, name) == 0 ? step : -1;
+    return step >= 0 && strcmp(SM_TEXT_IN(64, "%s%lld", step_prefix, step), name) == 0 ? step : -1;
 }
 
 // ---- what is there ----

@@ -66,16 +66,14 @@ static sm_status make_run(sm_run_folder *folder) {
         SM_FAIL_IF(sm_file_is_in(folder->dir, ours[i], path), SM_ERR_USAGE,
                    "--run: %s: has %s and no run.json; choose another folder", folder->dir, ours[i]);
     }
-    char id[48];
     char now[32];
     uint32_t drawn = (uint32_t)getpid();
     if (!os_draw(&drawn, sizeof drawn)) {
         drawn ^= (uint32_t)clock();
     }
     format_time("%Y%m%dT%H%M%SZ", now, sizeof now);
-    snprintf(id, sizeof id, "%s-%08x", now, drawn);
-    folder->run = json_pack("{s: i, s: s, s: {}, s: s, s: []}", "schema_version", SCHEMA_VERSION, "run_id", id,
-                            "configuration", "command_line", "", "starts");
+    folder->run = json_pack("{s: i, s: s, s: {}, s: s, s: []}", "schema_version", SCHEMA_VERSION, "run_id",
+                            SM_TEXT_IN(48, "%s-%08x", now, drawn), "configuration", "command_line", "", "starts");
     return SM_OK;
 }
 

@@ -273,10 +273,8 @@ typedef struct {
 } merge_text;
 
 static sm_status unknown(const reading *r, const merge_text *m, const char *text, size_t length) {
-    char name[MAX_SHOWN + 1];
-    snprintf(name, sizeof name, "%.*s", (int)(length < MAX_SHOWN ? length : MAX_SHOWN), text);
     return sm_fail(SM_ERR_FORMAT, "%s: %s %lld names '%s', which is not in the vocabulary", r->path, m->unit, m->number,
-                   shown(name));
+                   shown(SM_TEXT_IN(MAX_SHOWN + 1, "%.*s", (int)(length < MAX_SHOWN ? length : MAX_SHOWN), text)));
 }
 
 static sm_status read_merge(const reading *r, const merge_text *m) {

@@ -208,14 +208,12 @@ static sm_status run_gradients(checker *check, int step) {
 
 // Compares "loss" or "gradient norm" of a step.
 static sm_status compare_scalar(checker *check, const char *what, sm_status (*read)(sm_session *, double *), int step) {
-    char subject[SM_NAME_SIZE];
     double values[N_SIDES];
     for (int side = 0; side < N_SIDES; side++) {
         SM_TRY(read(check->session[side], &values[side]));
     }
-    snprintf(subject, sizeof subject, "%s of step %d", what, step);
-    report(check, subject, 1, sm_verify_error(SM_F64, 1, &values[DEVICE], &values[REFERENCE], 0),
-           check->tolerance.value);
+    report(check, SM_TEXT_IN(SM_NAME_SIZE, "%s of step %d", what, step), 1,
+           sm_verify_error(SM_F64, 1, &values[DEVICE], &values[REFERENCE], 0), check->tolerance.value);
     return SM_OK;
 }
 
@@ -238,7 +236,6 @@ static sm_status compare_tensors(checker *check, const char *what, const char *p
         }
         const int64_t n_values = sm_tensor_elems(&model_plan->tensors[i]);
         char name[SM_NAME_SIZE + 8];
-        char subject[2 * SM_NAME_SIZE];
         snprintf(name, sizeof name, "%s%s", prefix, model_plan->tensors[i].name);
         for (int side = 0; side < N_SIDES; side++) {
             sm_session *session = check->session[side];
@@ -248,9 +245,9 @@ static sm_status compare_tensors(checker *check, const char *what, const char *p
             SM_TRY(sm_session_read(session, tensor, n_values, check->values[side]));
             SM_TRY(prefix[0] != '\0' ? unscale(session, n_values, check->values[side]) : SM_OK);
         }
-        snprintf(subject, sizeof subject, "%s %s", what, model_plan->tensors[i].name);
         double error = sm_verify_error(SM_F32, n_values, check->values[DEVICE], check->values[REFERENCE], scale);
-        report(check, subject, n_values, error, tolerance);
+        report(check, SM_TEXT_IN(2 * SM_NAME_SIZE, "%s %s", what, model_plan->tensors[i].name), n_values, error,
+               tolerance);
     }
     return SM_OK;
 }
@@ -264,14 +261,13 @@ static sm_status compare_working_copies(checker *check) {
             continue;
         }
         const int64_t n_values = t->real_elems;
-        char subject[2 * SM_NAME_SIZE];
         float *copied = check->values[DEVICE];
         float *expected = check->values[REFERENCE];
         SM_TRY(sm_session_read(session, t->working_copy, n_values, copied));
         SM_TRY(sm_session_read(session, i, n_values, expected));
         sm_dtype_round_trip(session->plan->dtype, n_values, expected);
-        snprintf(subject, sizeof subject, "copy of %s", t->name);
-        report(check, subject, n_values, sm_verify_error(SM_F32, n_values, copied, expected, 0), 0);
+        report(check, SM_TEXT_IN(2 * SM_NAME_SIZE, "copy of %s", t->name), n_values,
+               sm_verify_error(SM_F32, n_values, copied, expected, 0), 0);
     }
     return SM_OK;
 }
@@ -355,7 +351,6 @@ static sm_status check_update(checker *check, const sm_step_settings *with, int 
     sm_session *session = check->session[DEVICE];
     SM_OWN(sm_update_check) *update = NULL;
     sm_update_result result;
-    char subject[2 * SM_NAME_SIZE];
     SM_TRY(sm_session_set_hyper(session, with, step, check->n_accum));
     SM_TRY(run_micro_batch(session, step, SM_RUN_ZERO_GRAD));
     SM_TRY(sm_update_check_begin(session, 1, &update));
@@ -364,9 +359,9 @@ static sm_status check_update(checker *check, const sm_step_settings *with, int 
     if (status != SM_OK && status != SM_ERR_MISMATCH) {
         return status;
     }
-    snprintf(subject, sizeof subject, "update %d by %s", step, check->optimizer->name);
     const bool has_figure = status == SM_OK || result.error > result.tolerance;
-    report(check, subject, result.n_weights, has_figure ? result.error : INFINITY, result.tolerance);
+    report(check, SM_TEXT_IN(2 * SM_NAME_SIZE, "update %d by %s", step, check->optimizer->name), result.n_weights,
+           has_figure ? result.error : INFINITY, result.tolerance);
     return SM_OK;
 }
 

@@ -63,12 +63,10 @@ sm_status sm_hf_config_read(const char *path, sm_model_config *config) {
 static int digits_of_reals(json_t *root) {
     const char *key;
     json_t *value;
-    char text[64];
     int digits = 1;
     json_object_foreach(root, key, value) {
         for (; json_is_real(value) && digits < 17; digits++) {
-            snprintf(text, sizeof text, "%.*g", digits, json_real_value(value));
-            if (strtod(text, NULL) == json_real_value(value)) {
+            if (strtod(SM_TEXT_IN(64, "%.*g", digits, json_real_value(value)), NULL) == json_real_value(value)) {
                 break;
             }
         }

@@ -223,9 +223,7 @@ static void make_key(const opencl_facts *f, const char *of, char *key, size_t si
     static const char *const stems[] = {
         "tensor",          "tensor_probe",     "tma", "wgmma", "matmul_wgmma", "attention_wgmma", "heads",
         "attention_tiles", "attention_tensor", NULL};
-    char what[512];
-    snprintf(what, sizeof what, "matrix units|%s", of);
-    opencl_probe_key(f, what, stems, key, size_bytes);
+    opencl_probe_key(f, SM_TEXT_IN(512, "matrix units|%s", of), stems, key, size_bytes);
 }
 
 // A good result from another process also counts.

@@ -7,9 +7,7 @@
 // --- sources ------------------------------------------------------------------------------------------
 
 const sm_embedded *opencl_find_source(const char *stem) {
-    char name[64];
-    snprintf(name, sizeof name, "%s.cl", stem);
-    return sm_embedded_find_below("cl/", name);
+    return sm_embedded_find_below("cl/", SM_TEXT_IN(64, "%s.cl", stem));
 }
 
 // The kernels of nearly every step are in two programs of equal build times, as a driver needs as long to begin a

@@ -20,9 +20,7 @@ static struct {
 
 static void make_key(const opencl_facts *f, char *key, size_t size_bytes) {
     static const char *const stems[] = {"philox", "prelude", "units", "heads", "matmul_units", "attention_units", NULL};
-    char of[16];
-    snprintf(of, sizeof of, "units %d", UNITS_PROBE_VERSION);
-    opencl_probe_key(f, of, stems, key, size_bytes);
+    opencl_probe_key(f, SM_TEXT_IN(16, "units %d", UNITS_PROBE_VERSION), stems, key, size_bytes);
 }
 
 static findings *find(const opencl_facts *facts) {
@@ -84,10 +82,8 @@ const char *units_trouble(const opencl_facts *facts) {
 // --- another process ------------------------------------------------------------------------------------------
 
 static void say_tried(const units_tried *t, void (*say)(void *ctx, const char *line), void *ctx) {
-    char line[2 * UNITS_TRIED_TEXT + 16];
-    snprintf(line, sizeof line, "%s: %s", t->what, t->is_right ? "right" : t->trouble);
     if (say != NULL) {
-        say(ctx, line);
+        say(ctx, SM_TEXT_IN(2 * UNITS_TRIED_TEXT + 16, "%s: %s", t->what, t->is_right ? "right" : t->trouble));
     }
 }
 
