@@ -167,15 +167,6 @@ static json_t *summary_of(const maker *m) {
     return summary;
 }
 
-// `digest`: of the log.
-static json_t *completion_of(const maker *m, const char *digest) {
-    const char *reason = json_string_value(sm_json_get(last_start(m), "end.reason"));
-    return json_pack("{s:b, s:s?, s:I, s:I, s:s, s:I, s:s}", "completed",
-                     reason != NULL && strcmp(reason, "complete") == 0, "reason", reason, "first_step",
-                     (json_int_t)m->log.steps[0].step, "last_step", (json_int_t)m->log.steps[m->log.n_steps - 1].step,
-                     "log_file", SM_RUN_LOG_FILE, "log_lines", (json_int_t)m->log.n_lines, "log_digest", digest);
-}
-
 static void release(maker *m) {
     json_decref(m->run);
     sm_training_log_free(&m->log);
@@ -197,8 +188,14 @@ sm_status sm_training_metrics_make(const char *folder, json_t **metrics) {
     sm_json_copy(*metrics, m.run, "git_commit=configuration.engine.build_commit command_line");
     sm_json_copy(*metrics, last_start(&m), "env=environment host hardware scheduler");
     sm_json_copy(*metrics, m.run, "training_config=configuration");
+    const char *reason = json_string_value(sm_json_get(last_start(&m), "end.reason"));
+    json_t *completion =
+        json_pack("{s:b, s:s?, s:I, s:I, s:s, s:I, s:s}", "completed",
+                  reason != NULL && strcmp(reason, "complete") == 0, "reason", reason, "first_step",
+                  (json_int_t)m.log.steps[0].step, "last_step", (json_int_t)m.log.steps[m.log.n_steps - 1].step,
+                  "log_file", SM_RUN_LOG_FILE, "log_lines", (json_int_t)m.log.n_lines, "log_digest", digest);
     sm_json_put(*metrics, {"starts", starts_of(&m)}, {"epochs", epochs_of(&m)}, {"summary", summary_of(&m)},
-                {"completion", completion_of(&m, digest)});
+                {"completion", completion});
     return SM_OK;
 }
 

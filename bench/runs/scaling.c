@@ -27,18 +27,17 @@ static bool is_doubted(const sm_training_run *run, char doubt[SM_DOUBT_SIZE]) {
     const json_t *hosts = json_object_get(last_start(run), "hosts");
     double n_beside = 0; // processes on the host of its first
     SM_EACH(host, hosts) { n_beside += json_equal(host, json_array_get(hosts, 0)); }
-    n_beside = fmax(n_beside, 1);
-    const double half_s = number(run, "summary.step_time_mean_ci95_half_sec");
     const double n_threads = number(run, "training_config.n_threads");
     const sm_conditions of = {
-        .noise_percent = 100 * half_s / number(run, "summary.step_time_mean_sec"),
+        .noise_percent =
+            100 * number(run, "summary.step_time_mean_ci95_half_sec") / number(run, "summary.step_time_mean_sec"),
         .tail_percent = 100 * (number(run, "summary.step_time_p95_sec") / number(run, "summary.step_time_p50_sec") - 1),
         .is_card = n_threads == 0,
         .n_samples = number(run, "summary.steps"),
         .n_preemptions = last_end(run, "involuntary_switches"),
         .n_cpus = number(run, "hardware.cpu.threads"),
-        .needed_cpus = n_beside * (n_threads > 0 ? n_threads : 1),
-        .other_cpus = fmax(0, last_end(run, "other_cpus") - (n_beside - 1) * fmax(0, last_end(run, "own_cpus"))),
+        .needed_cpus = fmax(n_beside, 1) * (n_threads > 0 ? n_threads : 1),
+        .other_cpus = fmax(0, last_end(run, "other_cpus") - fmax(0, n_beside - 1) * fmax(0, last_end(run, "own_cpus"))),
         .steal_share = last_end(run, "steal_share"),
         .may_use_fewer_threads = n_threads > 1,
     };
