@@ -92,11 +92,9 @@ static bool meet(const char *name, int rank, int n, int listening, int *connecti
     }
     for (int k = rank + 1; k < n; k++) {
         int other = -1;
-        const int s = accept_any(listening, &other);
+        int s = accept_any(listening, &other);
         if (s < 0 || other <= rank || other >= n || connections[other] >= 0) {
-            if (s >= 0) {
-                close(s);
-            }
+            sm_close_at(&s);
             return false;
         }
         connections[other] = s;
@@ -109,12 +107,9 @@ sm_status host_meet(const char *name, int rank, int n, int *connections) {
         connections[i] = -1;
     }
     errno = 0;
-    const int listening = open_socket();
+    SM_CLOSED int listening = open_socket();
     const bool met = meet(name, rank, n, listening, connections);
     const int code = errno;
-    if (listening >= 0) {
-        close(listening);
-    }
     if (!met) {
         host_part(connections, n);
         return sm_fail(SM_ERR_UNSUPPORTED, "no connection to the other processes of this host: %s", strerror(code));
@@ -124,10 +119,7 @@ sm_status host_meet(const char *name, int rank, int n, int *connections) {
 
 void host_part(int *connections, int n) {
     for (int i = 0; i < n; i++) {
-        if (connections[i] >= 0) {
-            close(connections[i]);
-            connections[i] = -1;
-        }
+        sm_close_at(&connections[i]);
     }
 }
 

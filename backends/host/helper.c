@@ -19,13 +19,6 @@ bool host_open_pipe(host_pipe *pipe) {
     return true;
 }
 
-void host_close_end(int *end) {
-    if (*end >= 0) {
-        close(*end);
-    }
-    *end = -1;
-}
-
 bool host_put(int end, const void *records, size_t n_bytes) {
     const int flags = fcntl(end, F_GETFL);
     if (flags < 0 || fcntl(end, F_SETFL, flags | O_NONBLOCK) != 0) {

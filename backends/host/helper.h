@@ -6,11 +6,10 @@
 // A queue between processes of records of one size: each process takes the next. A program that is started inherits an
 // end only from host_start_helper.
 typedef struct {
-    int take, put; // descriptors; -1: closed
+    int take, put; // descriptors; -1: closed, by sm_close_at
 } host_pipe;
 
 bool host_open_pipe(host_pipe *pipe);
-void host_close_end(int *end);
 
 // Puts all records at once, without waiting; false: there is no room.
 bool host_put(int end, const void *records, size_t n_bytes);

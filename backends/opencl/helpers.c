@@ -102,16 +102,16 @@ static void start_team(const char *helper, int device, int n) {
     for (int i = 0; i < n; i++) {
         team.n += host_start_helper(argv, team.work.take, team.done.put, &team.helpers[team.n]);
     }
-    host_close_end(&team.done.put);
+    sm_close_at(&team.done.put);
 }
 
 // They end by themselves when there is no more work and nobody reads.
 static void end_team(void) {
     const int64_t deadline_ns = host_now_ns() + (int64_t)(LIMIT_SECONDS * 1e9);
-    host_close_end(&team.work.put);
-    host_close_end(&team.work.take);
-    host_close_end(&team.done.take);
-    host_close_end(&team.done.put);
+    sm_close_at(&team.work.put);
+    sm_close_at(&team.work.take);
+    sm_close_at(&team.done.take);
+    sm_close_at(&team.done.put);
     for (int i = 0; i < team.n; i++) {
         (void)host_await_helper(&team.helpers[i], deadline_ns);
     }
@@ -142,8 +142,8 @@ void opencl_foresee(const char *helper, bool exchanges) {
 
 void opencl_dismiss_helpers(const opencl_device *device) {
     if (team.device == device->index) {
-        host_close_end(&team.work.put);
-        host_close_end(&team.done.take);
+        sm_close_at(&team.work.put);
+        sm_close_at(&team.done.take);
     }
 }
 
@@ -177,9 +177,9 @@ static void build_together(opencl_device *device, opencl_wanted *wanted) {
     }
     qsort(wanted->programs, (size_t)wanted->n, sizeof wanted->programs[0], compare_times);
     if (host_put(team.work.put, wanted->programs, (size_t)wanted->n * sizeof wanted->programs[0])) {
-        host_close_end(&team.work.put);
+        sm_close_at(&team.work.put);
         if (device->family->builds_apart) {
-            host_close_end(&team.work.take); // a helper that ends must not be waited for
+            sm_close_at(&team.work.take); // a helper that ends must not be waited for
             await_others(wanted->n, APART_LIMIT_SECONDS);
         } else {
             opencl_named_program p;
@@ -210,7 +210,7 @@ sm_status opencl_build_ahead(opencl_executable *e) {
         }
         build_together(device, wanted);
     }
-    host_close_end(&team.work.put);
+    sm_close_at(&team.work.put);
     const size_t n_bytes = sm_plan_memory(plan, NULL) + e->base.device->backend->working_bytes(&device->base, plan);
     if (n_bytes > device->facts.memory_bytes / 2) {
         end_team(); // helpers that are about to end still hold memory

@@ -242,12 +242,8 @@ void sm_utilisation_close(sm_utilisation *u) {
     }
     end_thread(u);
     sm_nvml_close(u->nvml);
-    if (u->stat_file >= 0) {
-        close(u->stat_file);
-    }
-    if (u->memory_file >= 0) {
-        close(u->memory_file);
-    }
+    sm_close_at(&u->stat_file);
+    sm_close_at(&u->memory_file);
     pthread_cond_destroy(&u->changed);
     pthread_mutex_destroy(&u->lock);
     free(u->text);

@@ -105,9 +105,7 @@ sm_status sm_sweep_log_open(const char *path, bool only_reads, sm_sweep_log **lo
 
 void sm_sweep_log_close(sm_sweep_log *log) {
     if (log != NULL) {
-        if (log->file >= 0) {
-            close(log->file);
-        }
+        sm_close_at(&log->file);
         json_decref(log->by_key);
         sm_rows_free(&log->rows);
         free(log);

@@ -566,9 +566,9 @@ static os_child start_helper(const char *index, host_pipe *work, host_pipe *done
     char *const argv[] = {(char *)SM_TEST_BINARY, (char *)"--helper", (char *)"opencl", (char *)index, NULL};
     os_child helper;
     assert_true(host_start_helper(argv, work->take, done->put, &helper));
-    host_close_end(&work->put);
-    host_close_end(&work->take);
-    host_close_end(&done->put);
+    sm_close_at(&work->put);
+    sm_close_at(&work->take);
+    sm_close_at(&done->put);
     return helper;
 }
 
@@ -589,7 +589,7 @@ TEST(test_help) {
         assert_true(host_take(done.take, &byte, 1));
     }
     assert_false(host_await_record(done.take, host_now_ns() + (int64_t)50e6));
-    host_close_end(&done.take);
+    sm_close_at(&done.take);
     assert_true(ends_well(helper));
 }
 
@@ -599,7 +599,7 @@ TEST(test_help_without_device) {
         host_pipe work, done;
         assert_true(host_open_pipe(&work) && host_open_pipe(&done));
         assert_false(ends_well(start_helper(indices[i], &work, &done)));
-        host_close_end(&done.take);
+        sm_close_at(&done.take);
     }
 }
 

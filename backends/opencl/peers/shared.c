@@ -92,14 +92,11 @@ void opencl_unshare(const opencl_device *device, opencl_shared *shared) {
 
 static sm_status send_to_all(const opencl_device *device, const opencl_shared *s) {
     const opencl_peers *p = device->peers;
-    int descriptor = -1;
+    SM_CLOSED int descriptor = -1;
     const sm_status exported = export(device, s, &descriptor);
     sm_status status = SM_OK;
     for (int rank = 0; rank < p->n_processes && status == SM_OK; rank++) {
         status = rank == p->rank ? SM_OK : host_send_descriptor(p->links->connections[rank], descriptor, s->size_bytes);
-    }
-    if (descriptor >= 0) {
-        close(descriptor);
     }
     return exported != SM_OK ? exported : status;
 }

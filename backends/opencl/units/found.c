@@ -132,17 +132,17 @@ void units_try(const opencl_facts *facts, int index, const char *helper, bool ag
     if (host_open_pipe(&work) && host_open_pipe(&told)) {
         os_child started;
         const bool is_started = host_start_helper(argv, work.take, told.put, &started);
-        host_close_end(&told.put);
+        sm_close_at(&told.put);
         if (is_started) {
             listen(&told, deadline_ns, found, say, ctx);
-            host_close_end(&told.take);
+            sm_close_at(&told.take);
             (void)host_await_helper(&started, deadline_ns);
         }
     }
-    host_close_end(&work.take);
-    host_close_end(&work.put);
-    host_close_end(&told.take);
-    host_close_end(&told.put);
+    sm_close_at(&work.take);
+    sm_close_at(&work.put);
+    sm_close_at(&told.take);
+    sm_close_at(&told.put);
     make_key(facts, key, sizeof key);
     opencl_cache_store(key, (const unsigned char *)found, sizeof *found);
 }
