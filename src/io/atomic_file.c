@@ -179,9 +179,13 @@ sm_status sm_atomic_open(const char *path, sm_atomic_file **file) {
 
 sm_status sm_atomic_open_alone(const char *path, sm_atomic_file **file) {
     SM_OWN(sm_atomic_file) *f = NULL;
+    struct stat before = {.st_ino = 0}, after = before;
     *file = NULL;
+    (void)stat(path, &before);
     SM_TRY(sm_atomic_open(path, &f));
-    SM_FAIL_IF(!remove_abandoned(path, f->temporary), SM_ERR_IO, "%s: another run is writing to it", path);
+    const bool is_alone = remove_abandoned(path, f->temporary);
+    (void)stat(path, &after); // another one: what was waited for has written it
+    SM_FAIL_IF(!is_alone || before.st_ino != after.st_ino, SM_ERR_IO, "%s: another run is writing to it", path);
     *file = sm_give(&f);
     return SM_OK;
 }

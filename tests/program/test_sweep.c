@@ -375,6 +375,10 @@ TEST(files_are_guarded) {
     expect_run(TINY "-b 1 --seq-len 8 -r 1 --output-file $T/whole.json", 0, NULL, NULL);
     expect_exit("report $T/whole.json -o csv", 0);
     shell("test $(ls $T/whole.json* | wc -l) = 1");
+    // It waits for a run that may be about to end, and does not replace its rows then.
+    shell("run=\"" SM_TEST_BINARY " " TINY "--seq-len 8 -r 1 --output-file $T/both.json\"; $run -b 1,2 --delay 1 "
+          ">$T/out 2>&1 & for i in $(seq 500); do ls $T/both.json.tmp* 2>/dev/null && break; sleep 0.02; done; "
+          "! $run -b 4 2>$T/err && grep -q 'both.json: another run' $T/err && wait && grep -c median_ns $T/both.json");
 }
 
 // And no configuration runs twice.
