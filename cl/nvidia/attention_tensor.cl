@@ -67,11 +67,11 @@ inlined void to_a(float c[STEP_TILES][4], uint k, uint a[4]) {
 }
 #endif
 
-// The owned rows' operand: in registers, or read when needed.
+// The owned rows' operand: in registers where `kept`, or read when needed.
 typedef uint operand[FRAGMENTS][K_STEPS][4];
 
-inlined void load_operand(operand o, uint rows) {
-    UNROLLED for (uint f = 0; f < FRAGMENTS; f++) {
+inlined void load_operand(operand o, bool kept, uint rows) {
+    UNROLLED for (uint f = 0; kept && f < FRAGMENTS; f++) {
         UNROLLED for (uint k = 0; k < K_STEPS; k++) {
             load_a(o[f][k], rows, MY_FIRST + f * 16, k);
         }
@@ -350,6 +350,17 @@ inlined void write_rows(float sum[FRAGMENTS][ROW_TILES][4], float factor[FRAGMEN
     }
 }
 
+#if PART != 0
+inlined void write_scaled(float sum[FRAGMENTS][ROW_TILES][4], float scale, local uint4 *rows, global data *to, uint ld,
+                          uint first, uint T) {
+    float factor[FRAGMENTS][2];
+    UNROLLED for (uint f = 0; f < FRAGMENTS; f++) {
+        factor[f][0] = factor[f][1] = scale;
+    }
+    write_rows(sum, factor, rows, to, ld, first, T);
+}
+#endif
+
 #if PART != 2
 // --- rows of scores -----------------------------------------------------------------------------------------------
 
@@ -538,9 +549,7 @@ attention_forward(ulong T_, ulong NH, ulong NKV, ulong n_heads, IN(int, starts),
         fill(&r, &of_qkv, p.k, &of_qkv, p.v, start_key + i * TILE, n_keys, T);
     }
     await_stage(&r);
-    if (IN_REGISTERS > 0) {
-        load_operand(q, local_address(rows));
-    }
+    load_operand(q, IN_REGISTERS > 0, local_address(rows));
 #if OVERLAPS
     const uint my_end = min(n_keys, our_row + TOGETHER * WARP_ROWS);
     float score[FRAGMENTS][STEP_TILES][4];
@@ -744,12 +753,8 @@ attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, IN(int, st
     }
     FILL(dq, ROW_TILES, 0.0f)
     await_stage(&r);
-    if (IN_REGISTERS > 0) {
-        load_operand(q, local_address(rows));
-    }
-    if (IN_REGISTERS > 1) {
-        load_operand(d, local_address(rows) + OWN_BYTES);
-    }
+    load_operand(q, IN_REGISTERS > 0, local_address(rows));
+    load_operand(d, IN_REGISTERS > 1, local_address(rows) + OWN_BYTES);
 #if OVERLAPS
     const uint my_end = min(n_keys, our_row + TOGETHER * WARP_ROWS);
     float score[FRAGMENTS][STEP_TILES][4], dweight[FRAGMENTS][STEP_TILES][4];
@@ -820,11 +825,7 @@ attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, IN(int, st
         }
     }
 #endif
-    float factor[FRAGMENTS][2];
-    UNROLLED for (uint f = 0; f < FRAGMENTS; f++) {
-        factor[f][0] = factor[f][1] = SCALE;
-    }
-    write_rows(dq, factor, rows, dqkv + dqkv_at + qkv_start(&p, 0) + p.q, p.ld, first_row, T);
+    write_scaled(dq, SCALE, rows, dqkv + dqkv_at + qkv_start(&p, 0) + p.q, p.ld, first_row, T);
 }
 
 #endif
@@ -973,12 +974,8 @@ attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, IN(int, st
     FILL(dk, ROW_TILES, 0.0f)
     FILL(dv, ROW_TILES, 0.0f)
     await_stage(&r);
-    if (IN_REGISTERS > 0) {
-        load_operand(k, local_address(keys));
-    }
-    if (IN_REGISTERS > 1) {
-        load_operand(v, local_address(keys) + OWN_BYTES);
-    }
+    load_operand(k, IN_REGISTERS > 0, local_address(keys));
+    load_operand(v, IN_REGISTERS > 1, local_address(keys) + OWN_BYTES);
 #pragma unroll 1
     for (uint i = 0; i < n_steps; i++) {
         const tile_name at = stages + r.now * FURTHER(STAGE_BYTES);
@@ -1057,15 +1054,8 @@ attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, IN(int, st
             await_stage(&r);
         }
     }
-    float factor[FRAGMENTS][2];
-    UNROLLED for (uint f = 0; f < FRAGMENTS; f++) {
-        factor[f][0] = factor[f][1] = SCALE;
-    }
     global data *to = dqkv + dqkv_at + qkv_start(&p, 0);
-    write_rows(dk, factor, keys, to + p.k, p.ld, first_key, T);
-    UNROLLED for (uint f = 0; f < FRAGMENTS; f++) {
-        factor[f][0] = factor[f][1] = 1.0f;
-    }
-    write_rows(dv, factor, keys, to + p.v, p.ld, first_key, T);
+    write_scaled(dk, SCALE, keys, to + p.k, p.ld, first_key, T);
+    write_scaled(dv, 1.0f, keys, to + p.v, p.ld, first_key, T);
 }
 #endif

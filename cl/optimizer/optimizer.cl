@@ -40,14 +40,18 @@ static inline vec adam_step(const global float *h, vec gradient, global float *m
     return step * mean / (sqrt(square) * root + h[EPS]);
 }
 
+// This item's vec: i, and n_here from there on.
+#define BEGIN_UPDATE                                  \
+    const ulong i = get_global_id(0) * (ulong)VECTOR; \
+    if (i >= n || clip[clip_at] < 0) {                \
+        return;                                       \
+    }                                                 \
+    const ulong n_here = n - i;                       \
+    const global float *h = hyper + hyper_at
+
 kernel void adamw(ulong n, uint decays, IN(float, g), IN(float, hyper), IN(float, clip), OUT(float, p), OUT(float, m),
                   OUT(float, v), uint copied, OUT(data, w)) {
-    const ulong i = get_global_id(0) * (ulong)VECTOR;
-    if (i >= n || clip[clip_at] < 0) {
-        return;
-    }
-    const ulong n_here = n - i;
-    const global float *h = hyper + hyper_at;
+    BEGIN_UPDATE;
     const vec gradient = clip[clip_at] * load_stream(g + g_at + i, n_here);
     const vec shrunk = load_stream(p + p_at + i, n_here) * (1.0f - h[LR] * h[WEIGHT_DECAY] * decays);
     const vec moved = shrunk - adam_step(h, gradient, m + m_at + i, v + v_at + i, n_here);
@@ -56,12 +60,7 @@ kernel void adamw(ulong n, uint decays, IN(float, g), IN(float, hyper), IN(float
 
 kernel void adam(ulong n, uint decays, IN(float, g), IN(float, hyper), IN(float, clip), OUT(float, p), OUT(float, m),
                  OUT(float, v), uint copied, OUT(data, w)) {
-    const ulong i = get_global_id(0) * (ulong)VECTOR;
-    if (i >= n || clip[clip_at] < 0) {
-        return;
-    }
-    const ulong n_here = n - i;
-    const global float *h = hyper + hyper_at;
+    BEGIN_UPDATE;
     const vec value = load_stream(p + p_at + i, n_here);
     const vec gradient = clip[clip_at] * load_stream(g + g_at + i, n_here) + h[WEIGHT_DECAY] * decays * value;
     const vec moved = value - adam_step(h, gradient, m + m_at + i, v + v_at + i, n_here);
@@ -70,12 +69,7 @@ kernel void adam(ulong n, uint decays, IN(float, g), IN(float, hyper), IN(float,
 
 kernel void sgd(ulong n, uint decays, IN(float, g), IN(float, hyper), IN(float, clip), OUT(float, p), OUT(float, m),
                 uint copied, OUT(data, w)) {
-    const ulong i = get_global_id(0) * (ulong)VECTOR;
-    if (i >= n || clip[clip_at] < 0) {
-        return;
-    }
-    const ulong n_here = n - i;
-    const global float *h = hyper + hyper_at;
+    BEGIN_UPDATE;
     const vec value = load_stream(p + p_at + i, n_here);
     const vec gradient = clip[clip_at] * load_stream(g + g_at + i, n_here) + h[WEIGHT_DECAY] * decays * value;
     const vec mean = h[MOMENTUM] * load_stream(m + m_at + i, n_here) + gradient;
@@ -86,12 +80,7 @@ kernel void sgd(ulong n, uint decays, IN(float, g), IN(float, hyper), IN(float, 
 
 kernel void lion(ulong n, uint decays, IN(float, g), IN(float, hyper), IN(float, clip), OUT(float, p), OUT(float, m),
                  uint copied, OUT(data, w)) {
-    const ulong i = get_global_id(0) * (ulong)VECTOR;
-    if (i >= n || clip[clip_at] < 0) {
-        return;
-    }
-    const ulong n_here = n - i;
-    const global float *h = hyper + hyper_at;
+    BEGIN_UPDATE;
     const vec gradient = clip[clip_at] * load_stream(g + g_at + i, n_here);
     const vec mean = load_stream(m + m_at + i, n_here);
     const vec shrunk = load_stream(p + p_at + i, n_here) * (1.0f - h[LR] * h[WEIGHT_DECAY] * decays);
