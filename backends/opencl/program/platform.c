@@ -120,7 +120,8 @@ static void list_all(void) {
         }
     }
     if (n_devices == 0) {
-        missing = "no device on any OpenCL platform; check the driver, or install pocl-opencl-icd for processors";
+        missing = "no device on any OpenCL platform; check the driver, or install pocl-opencl-icd for processors, "
+                  "which needs a HOME that it can write to, or POCL_CACHE_DIR";
     }
 }
 
