@@ -92,8 +92,9 @@ static bool is_named_twice(const cli_options *options, const cli_flag *output, c
     return is_it;
 }
 
-// Whether a folder, which need not exist, is a run's or one of those that a run writes weights to.
+// Whether a path, which need not exist, is a run's folder, or what a run writes weights or its record to.
 static bool is_of_run(const char *path) {
+    static const char written[] = "/model /best /checkpoints /log.jsonl /run.json /training_metrics.json";
     char parent[PATH_MAX], name[PATH_MAX], whole[PATH_MAX];
     snprintf(parent, PATH_MAX, "%s", path);
     snprintf(name, PATH_MAX, "%s", path);
@@ -104,7 +105,7 @@ static bool is_of_run(const char *path) {
     }
     for (size_t i = strlen(whole); i > 0 && !is_it; i--) {
         const char *rest = &whole[i];
-        is_it = (rest[0] == '\0' || sm_is_word_of(rest, "/model /best /checkpoints") ||
+        is_it = (rest[0] == '\0' || sm_is_word_of(rest, written) ||
                  strncmp(rest, "/checkpoints/", strlen("/checkpoints/")) == 0) &&
                 access(SM_TEXT_IN(PATH_MAX, "%.*s/checkpoints/../run.json", (int)i, whole), F_OK) == 0;
     }
@@ -147,9 +148,8 @@ static sm_status check_output(const cli_options *options, const cli_flag *flag, 
                : is_timeline ? ", its numbers in .json"
                              : "",
                sm_ending(path));
-    SM_FAIL_IF(is_folder && strcmp(flag->name, "run") != 0 && is_of_run(path), SM_ERR_USAGE,
-               "--%s: %s is of a run, whose record would be that of other weights; choose another folder", flag->name,
-               path);
+    SM_FAIL_IF(strcmp(flag->name, "run") != 0 && is_of_run(path), SM_ERR_USAGE,
+               "--%s: %s is of a run, whose record would not be its own; choose another name", flag->name, path);
     snprintf(parent, sizeof(parent), "%s", path);
     // A new file replaces an old one.
     const char *what = exists && flag->type != CLI_NEW_FILE ? path : dirname(parent);

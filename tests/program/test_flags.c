@@ -168,6 +168,8 @@ TEST(outputs_are_checked_first) {
         {"loop --log $T/new --output-file $T/new", 2, NULL, "/new is read or written"},
         {"profile --trace $T/new --timeline $T/new", 2, NULL, "/new is read or written"},
         {"train --save $T/texts", 2, NULL, "/texts is of a run"},
+        {"train --log $T/texts/log.jsonl", 2, NULL, "/log.jsonl is of a run"},
+        {"report $T/file -o json --output $T/texts/run.json", 2, NULL, "/run.json is of a run"},
         {"train --save $T/texts/model", 2, NULL, "/model is of a run"},
         {"train --save $T/texts/sub/../checkpoints/step-9/", 2, NULL, "/step-9/ is of a run"}, // not there yet
         {"train --save $T/texts/sub --data $T/none.txt", 1, NULL, "/none.txt"},                // its own folder

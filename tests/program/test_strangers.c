@@ -161,7 +161,7 @@ TEST(reading_a_run_ends) {
     } others[] = {
         {"ln -s /dev/zero $T/r/$F", "/r/%s: not a regular file"},
         {"mkfifo $T/r/$F", "/r/%s: not a regular file"},
-        {"mkdir $T/r/$F", "/r/%s: not a regular file"},
+        {"mkdir $T/r/$F", "/r/%s: a folder; give a file"},
         {"truncate -s 200G $T/r/$F", "/r/%s: "},
         {"head -c 3000000 /dev/zero | tr '\\0' ' ' >$T/r/$F", "/r/%s: "},
     };
