@@ -48,8 +48,9 @@ typedef struct sm_collectives {
     sm_status (*begin)(sm_executable *executable, const sm_collective *what, void **ticket);
     // In the communicating thread: n tickets, in the order of their begins. NULL: nothing is handed over.
     sm_status (*hand_over)(sm_executable *executable, void *const *tickets, int n);
-    // Waits for the device as its backend does, and continues exchanges meanwhile. NULL: they continue by themselves.
-    sm_status (*synchronize)(sm_executable *executable);
+    // Waits for the device as its backend does, or until that exchange is over, and continues all meanwhile. NULL: they
+    // continue by themselves.
+    sm_status (*synchronize)(sm_executable *executable, const void *ticket);
     // With synchronize: whether the exchanges that this process has begun need no more work of its threads. Until then
     // they may not wait for other processes in another way.
     sm_status (*is_settled)(sm_executable *executable, bool *is_settled);

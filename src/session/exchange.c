@@ -553,13 +553,14 @@ static bool is_waiting(transfer *t) {
 static sm_status finish_two(sm_exchange *x, sm_executable *executable, transfer *t, int64_t *waited_ns) {
     SM_TRY(hand_over_begun(x));
     const bool continues = x->library != NULL && x->library->synchronize != NULL;
-    SM_TRY(!is_waiting(t) && !is_waiting(t + 1) ? SM_OK
-           : continues                          ? x->library->synchronize(executable)
-                                                : x->backend->synchronize(executable));
-    const int64_t start_ns = sm_now_ns();
-    SM_TRY(finish(x, t));
-    SM_TRY(finish(x, t + 1));
-    *waited_ns += sm_now_ns() - start_ns;
+    for (int i = 0; i < 2; i++, t++) {
+        SM_TRY(!is_waiting(t) ? SM_OK
+               : continues    ? x->library->synchronize(executable, t->carried)
+                              : x->backend->synchronize(executable));
+        const int64_t start_ns = sm_now_ns();
+        SM_TRY(finish(x, t));
+        *waited_ns += sm_now_ns() - start_ns;
+    }
     return SM_OK;
 }
 

@@ -89,16 +89,22 @@ void opencl_free_landing(opencl_executable *e) {
 
 // --- words ---------------------------------------------------------------------------------------
 
-static bool has_told(const opencl_executable *e, int rank, opencl_matter matter, uint32_t number) {
+static bool is_sum(const opencl_collective *c) { return c->what.kind != SM_COLLECTIVE_ALL_GATHER; }
+
+static opencl_matter of(const opencl_collective *c, opencl_matter matter) {
+    return is_sum(c) ? OPENCL_OF_SUMS + matter : matter;
+}
+
+static bool has_told(const opencl_executable *e, int rank, opencl_matter matter, const opencl_collective *c) {
     const opencl_peers *p = e->device->peers;
-    return (int32_t)(atomic_load(opencl_told_word(p, p->rank, matter, rank)) - number) >= 0;
+    return (int32_t)(atomic_load(opencl_told_word(p, p->rank, of(c, matter), rank)) - c->number) >= 0;
 }
 
 // Whether the own stream has moved what it was given, whose time counts when that is first seen: not the time until the
 // queue comes to a sum, nor that until others have moved theirs. Exchanges overlap: a time counts for the earlier one.
 static bool has_moved(const opencl_executable *e, opencl_collective *c, opencl_matter matter) {
     opencl_landing *l = e->landing;
-    const bool has = has_told(e, e->device->peers->rank, matter, c->number);
+    const bool has = has_told(e, e->device->peers->rank, matter, c);
     if (has && c->start_ns != 0) {
         const int64_t now_ns = sm_now_ns();
         c->busy_ns += now_ns - (c->start_ns > l->last_end_ns ? c->start_ns : l->last_end_ns);
@@ -108,28 +114,28 @@ static bool has_moved(const opencl_executable *e, opencl_collective *c, opencl_m
     return has;
 }
 
-static bool have_all_told(const opencl_executable *e, opencl_matter matter, uint32_t number) {
+static bool have_all_told(const opencl_executable *e, opencl_matter matter, const opencl_collective *c) {
     for (int rank = 0; rank < e->device->peers->n_processes; rank++) {
-        if (!has_told(e, rank, matter, number)) {
+        if (!has_told(e, rank, matter, c)) {
             return false;
         }
     }
     return true;
 }
 
-static void tell_all(const opencl_executable *e, opencl_matter matter, uint32_t number) {
+static void tell_all(const opencl_executable *e, opencl_matter matter, const opencl_collective *c) {
     const opencl_peers *p = e->device->peers;
     for (int rank = 0; rank < p->n_processes; rank++) {
-        atomic_store(opencl_told_word(p, rank, matter, p->rank), number);
+        atomic_store(opencl_told_word(p, rank, of(c, matter), p->rank), c->number);
     }
 }
 
 // After what the stream does before.
 static sm_status tell_by(const opencl_executable *e, cuda_stream stream, int rank, opencl_matter matter,
-                         uint32_t number) {
+                         const opencl_collective *c) {
     const opencl_peers *p = e->device->peers;
-    const cuda_address word = p->links->told[rank].address + opencl_told_at(matter, p->rank);
-    return cuda_check(id_of(e->device), "cuStreamWriteValue32", cuda.stream_write_value(stream, word, number, 0));
+    const cuda_address word = p->links->told[rank].address + opencl_told_at(of(c, matter), p->rank);
+    return cuda_check(id_of(e->device), "cuStreamWriteValue32", cuda.stream_write_value(stream, word, c->number, 0));
 }
 
 // --- events of the queue -------------------------------------------------------------------------
@@ -164,8 +170,6 @@ static sm_status is_computed(const opencl_executable *e, opencl_collective *c, b
 }
 
 // --- what an exchange does -----------------------------------------------------------------------
-
-static bool is_sum(const opencl_collective *c) { return c->what.kind != SM_COLLECTIVE_ALL_GATHER; }
 
 typedef struct {
     int64_t n_elems;
@@ -206,7 +210,7 @@ static sm_status pull(opencl_executable *e, opencl_collective *c) {
         const cuda_address to = slot + (size_t)(rank - (rank > p->rank)) * part_bytes;
         SM_TRY(copy(e, to, place_in(e, c, rank) + s.at_bytes, s.size_bytes, p->stream));
     }
-    return tell_by(e, p->stream, p->rank, OPENCL_LANDED, c->number);
+    return tell_by(e, p->stream, p->rank, OPENCL_LANDED, c);
 }
 
 static sm_status enqueue_sum(opencl_executable *e, const opencl_collective *c, const own_slice *s) {
@@ -241,7 +245,7 @@ static sm_status push(opencl_executable *e, opencl_collective *c) {
         SM_TRY(copy(e, place_in(e, c, rank) + s.at_bytes, from, s.size_bytes, stream));
     }
     for (int rank = 0; rank < p->n_processes; rank++) {
-        SM_TRY(tell_by(e, stream, rank, OPENCL_TAKEN, c->number));
+        SM_TRY(tell_by(e, stream, rank, OPENCL_TAKEN, c));
     }
     return SM_OK;
 }
@@ -256,11 +260,11 @@ static sm_status step(opencl_executable *e, opencl_collective *c, opencl_stage b
         SM_TRY(before > from ? is_computed(e, c, &computed) : SM_OK);
         if (before > from && computed) {
             c->stage = is_sum(c) ? OPENCL_STAGE_ARRIVES : OPENCL_STAGE_LEAVES;
-            tell_all(e, OPENCL_READY, c->number);
+            tell_all(e, OPENCL_READY, c);
         }
         break;
     case OPENCL_STAGE_ARRIVES:
-        if (before > from && l->n_arriving < LANDINGS && have_all_told(e, OPENCL_READY, c->number)) {
+        if (before > from && l->n_arriving < LANDINGS && have_all_told(e, OPENCL_READY, c)) {
             c->stage = OPENCL_STAGE_LANDED;
             SM_TRY(pull(e, c));
         }
@@ -268,14 +272,14 @@ static sm_status step(opencl_executable *e, opencl_collective *c, opencl_stage b
     case OPENCL_STAGE_LANDED: (void)has_moved(e, c, OPENCL_LANDED); break; // add_landed goes on
     case OPENCL_STAGE_LEAVES:
         SM_TRY(before > from ? is_computed(e, c, &computed) : SM_OK);
-        if (before > from && computed && have_all_told(e, OPENCL_READY, c->number)) {
+        if (before > from && computed && have_all_told(e, OPENCL_READY, c)) {
             l->n_arriving -= is_sum(c);
             c->stage = OPENCL_STAGE_TAKEN;
             SM_TRY(push(e, c));
         }
         break;
     case OPENCL_STAGE_TAKEN:
-        if (has_moved(e, c, OPENCL_TAKEN) && have_all_told(e, OPENCL_TAKEN, c->number)) {
+        if (has_moved(e, c, OPENCL_TAKEN) && have_all_told(e, OPENCL_TAKEN, c)) {
             c->stage = OPENCL_STAGE_OVER;
         }
         break;
@@ -289,10 +293,12 @@ static sm_status step(opencl_executable *e, opencl_collective *c, opencl_stage b
 static sm_status go_on(opencl_executable *e) {
     opencl_landing *l = e->landing;
     SM_TRY(cuda_check(id_of(e->device), "cuCtxSetCurrent", cuda.context_set(e->device->peers->context)));
-    for (opencl_collective *c = l->first, *before = NULL; c != NULL; before = c, c = c->after) {
+    opencl_stage before[2] = {OPENCL_STAGE_OVER, OPENCL_STAGE_OVER}; // the last gather's, the last sum's
+    for (opencl_collective *c = l->first; c != NULL; c = c->after) {
         for (bool is_done = true; is_done;) {
-            SM_TRY(step(e, c, before != NULL ? before->stage : OPENCL_STAGE_OVER, &is_done));
+            SM_TRY(step(e, c, before[is_sum(c)], &is_done));
         }
+        before[is_sum(c)] = c->stage;
     }
     while (l->first != NULL && l->first->stage == OPENCL_STAGE_OVER) {
         l->first = l->first->after;
@@ -325,8 +331,11 @@ static sm_status add_landed(opencl_executable *e, opencl_collective *begun) {
         SM_TRY(mark(e, &here));
         l->launches_at_begin = begun != NULL ? e->n_enqueued : l->launches_at_begin;
     }
-    for (opencl_collective *c = first; n_sums > 0; n_sums--, c = c->after) {
-        await(c, here);
+    for (opencl_collective *c = first; n_sums > 0; c = c->after) {
+        if (is_sum(c)) {
+            await(c, here);
+            n_sums--;
+        }
     }
     if (begun != NULL) {
         await(begun, here != NULL ? here : l->last->computed);
@@ -432,15 +441,22 @@ static sm_status begin(sm_executable *executable, const sm_collective *what, voi
     return wait_for_device(e, c);
 }
 
-// Exchanges continue while the device computes what was enqueued so far.
-static sm_status synchronize(sm_executable *executable) {
+static bool is_over(opencl_executable *e, const opencl_collective *c) {
+    pthread_mutex_lock(&e->landing->lock);
+    const bool is_over = c->stage == OPENCL_STAGE_OVER;
+    pthread_mutex_unlock(&e->landing->lock);
+    return is_over;
+}
+
+// Exchanges continue while the device computes what was enqueued so far, and this one is not over.
+static sm_status synchronize(sm_executable *executable, const void *ticket) {
     opencl_executable *e = (opencl_executable *)executable;
     cl_event here = NULL;
     bool is_here = false;
     SM_TRY(opencl_check_lost(e));
     sm_status status = mark(e, &here);
     status = status == SM_OK ? flush(e) : status;
-    while (status == SM_OK && !is_here && !is_aborted(e) && !is_late(e)) {
+    while (status == SM_OK && !is_here && !is_over(e, ticket) && !is_aborted(e) && !is_late(e)) {
         sched_yield();
         status = advance(e, NULL);
         status = status == SM_OK ? opencl_look_at(id_of(e->device), here, &is_here) : status;
@@ -448,13 +464,6 @@ static sm_status synchronize(sm_executable *executable) {
     opencl_release_event(here);
     SM_TRY(status);
     return is_late(e) ? opencl_wait(e, "clFinish", e->device->queue, NULL) : SM_OK;
-}
-
-static bool is_over(opencl_executable *e, const opencl_collective *c) {
-    pthread_mutex_lock(&e->landing->lock);
-    const bool is_over = c->stage == OPENCL_STAGE_OVER;
-    pthread_mutex_unlock(&e->landing->lock);
-    return is_over;
 }
 
 static sm_status is_done(sm_executable *executable, void *ticket, bool *is_done) {
@@ -472,7 +481,10 @@ static sm_status is_settled(sm_executable *executable, bool *is_settled) {
     opencl_executable *e = (opencl_executable *)executable;
     SM_TRY(is_aborted(e) ? SM_OK : advance(e, NULL));
     pthread_mutex_lock(&e->landing->lock);
-    *is_settled = e->landing->first == NULL || e->landing->last->stage >= OPENCL_STAGE_TAKEN;
+    *is_settled = true;
+    for (const opencl_collective *c = e->landing->first; c != NULL; c = c->after) {
+        *is_settled &= c->stage >= OPENCL_STAGE_TAKEN;
+    }
     pthread_mutex_unlock(&e->landing->lock);
     return SM_OK;
 }

@@ -51,7 +51,8 @@ typedef enum {
     OPENCL_LANDED, // the own streams: has copied what a sum needs
     OPENCL_TAKEN,  // has read what it needs, and written what others need
     OPENCL_MET,    // the trial of the links
-    OPENCL_MATTERS,
+    OPENCL_OF_SUMS,
+    OPENCL_MATTERS = 2 * OPENCL_OF_SUMS, // gathers have words of their own, so that they do not wait for sums
 } opencl_matter;
 
 typedef struct {
