@@ -82,7 +82,9 @@ sm_status cli_job_of(const cli_options *o, sm_comm *comm, cli_job *job) {
                  .processes = {.n = sm_comm_size(comm) > 1 ? sm_comm_size(comm) : (int)o->processes.n_processes,
                                .rank = sm_comm_rank(comm),
                                .is_bf16 = o->processes.gradient_format != 0,
-                               .is_sharded = o->processes.shard != 0},
+                               .is_sharded = o->processes.shard != 0,
+                               .never_clips = !(o->train.settings.grad_clip > 0) &&
+                                              (o->train.run == NULL || o->train.settings.grad_clip == 0)},
                  .documents = cli_padding(o) != SM_PADDING_NONE,
                  .recompute = (sm_recompute)o->work.recompute,
                  .attention = (sm_attention)o->work.attention},

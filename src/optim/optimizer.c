@@ -21,6 +21,8 @@ double *sm_setting_of(sm_step_settings *settings, const sm_setting *setting) {
 
 bool sm_plan_is_sharded(const sm_plan *plan) { return plan->processes.n > 1 && plan->processes.is_sharded; }
 
+bool sm_plan_clips(const sm_plan *plan) { return !plan->processes.never_clips || plan->scaler != SM_NO_TENSOR; }
+
 // Sums the slices' squared norms over the processes.
 static sm_status sum_over_processes(sm_plan *plan, int tensor) {
     sm_op op = sm_op_make(SM_OP_PROCESS_SUM, SM_PHASE_OPTIMIZER, -1);
@@ -45,7 +47,10 @@ static sm_status clip_gradients(sm_plan *plan, const sm_params *params, int *cli
         sm_plan_add_op(plan, &op);
     }
     SM_TRY(sm_plan_is_sharded(plan) ? sum_over_processes(plan, sqnorms) : SM_OK);
-    *clip = sm_plan_add_tensor(plan, SM_ROLE_ACTIVATION, plan->real, 1, &one, "clip");
+    *clip = sm_plan_add_tensor(plan, sm_plan_clips(plan) ? SM_ROLE_ACTIVATION : SM_ROLE_RESULT, plan->real, 1, &one,
+                               "clip");
+    SM_TRY(plan->status);
+    plan->tensors[*clip].init_value = 1; // for updates that do not wait for the norm
     sm_op op = sm_op_make(SM_OP_GRAD_CLIP, SM_PHASE_OPTIMIZER, -1);
     SM_INPUTS(op, grad_clip, sqnorms, plan->hyper, plan->scaler);
     SM_OUTPUTS(op, grad_clip, plan->grad_norm, *clip);

@@ -115,6 +115,8 @@ double sm_schedule_lr(const sm_schedule *schedule, int64_t step);
 
 // Whether each process has its own slice of the state.
 bool sm_plan_is_sharded(const sm_plan *plan);
+// Whether updates wait for the norm: it may clip gradients, or have the scaler skip the step.
+bool sm_plan_clips(const sm_plan *plan);
 
 // The op of an update, with all operands but the states.
 sm_op sm_begin_update(const sm_plan *plan, sm_op_kind kind, int clip, int gradient, int value, bool decay);

@@ -8,8 +8,8 @@
 //   norm, clip, update                     norm, clip, update
 //
 // With a sharded optimizer, each process gets its slice of a bucket's sum and updates it (optimizer.c), in the order in
-// which the next forward needs the parameters. The slices of a bucket are gathered while the next ones are updated, and
-// the forward waits for each before the first read. Each process has 1/N of the loss's derivative (sm_fill_hyper), so
+// which the next forward needs the parameters: after the norm, or before it if it never clips. The slices of a bucket
+// are gathered while the next ones are updated, and the forward waits for each before the first read. Each process has 1/N of the loss's derivative (sm_fill_hyper), so
 // that sums are means.
 #include "src/optim/optimizer.h"
 #include "src/rewrites/passes.h"
@@ -106,8 +106,9 @@ static int needed_by(const sm_plan *plan, const sm_bucket *b) {
 static int first_needed_first(const void *left, const void *right) {
     const milestones *a = left;
     const milestones *b = right;
-    return a->needed_by != b->needed_by ? (a->needed_by > b->needed_by) - (a->needed_by < b->needed_by)
-                                        : a->bucket - b->bucket;
+    return a->needed_by != b->needed_by         ? (a->needed_by > b->needed_by) - (a->needed_by < b->needed_by)
+           : a->completed_by != b->completed_by ? (a->completed_by > b->completed_by) - (a->completed_by < b->completed_by)
+                                                : a->bucket - b->bucket;
 }
 
 static void find_milestones(const sm_plan *plan, milestones *m) {
@@ -128,13 +129,13 @@ static bool is_finished(const sm_op_list *l, int tensor) {
     return false;
 }
 
-// Waits for the sums, in the order of their start: for all buckets, or for those that `op` adds to.
+// Waits for the sums, in the order of their start: for all buckets, or for those that `op` reads or adds to.
 static void finish_sums(sm_op_list *l, sm_phase range, const sm_op *op) {
     const int n = l->n;
     for (int i = 0; i < n; i++) {
         const int tensor = l->ops[i].out[0];
         const bool is_start = l->ops[i].kind == SM_OP_ALL_REDUCE_START || l->ops[i].kind == SM_OP_REDUCE_SCATTER_START;
-        if (is_start && !is_finished(l, tensor) && (op == NULL || writes(l->plan, op, tensor))) {
+        if (is_start && !is_finished(l, tensor) && (op == NULL || reads(l->plan, op, tensor) || writes(l->plan, op, tensor))) {
             finish(l, range, tensor);
         }
     }
@@ -162,6 +163,7 @@ static void update_and_gather(sm_op_list *l, const milestones *m) {
         const sm_bucket *bucket = &plan->buckets[m[k].bucket];
         for (int i = optimizer.first; i < optimizer.end; i++) {
             if (is_of_shard(plan, &plan->ops[i]) && writes(plan, &plan->ops[i], bucket->value)) {
+                finish_sums(l, SM_PHASE_OPTIMIZER, &plan->ops[i]);
                 sm_ops_append(l, plan->ops[i]);
             }
         }
@@ -183,10 +185,10 @@ static void rebuild(sm_op_list *l, const milestones *m) {
                 finish(l, plan->ops[i].range, plan->buckets[m[k].bucket].value);
             }
         }
-        if (i == optimizer.first) {
-            finish_sums(l, SM_PHASE_OPTIMIZER, NULL);
+        if (i == optimizer.first && plan->processes.is_sharded && !sm_plan_clips(plan)) {
+            update_and_gather(l, m);
         }
-        if (plan->ops[i].attr.when == SM_WHEN_LAST) {
+        if (plan->ops[i].attr.when == SM_WHEN_LAST || i >= optimizer.first) {
             finish_sums(l, plan->ops[i].range, &plan->ops[i]);
         }
         if (!is_of_shard(plan, &plan->ops[i])) {
@@ -204,7 +206,8 @@ static void rebuild(sm_op_list *l, const milestones *m) {
             }
         }
     }
-    if (plan->processes.is_sharded) {
+    finish_sums(l, SM_PHASE_OPTIMIZER, NULL);
+    if (plan->processes.is_sharded && sm_plan_clips(plan)) {
         update_and_gather(l, m);
     }
 }

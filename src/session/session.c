@@ -31,10 +31,11 @@ sm_status sm_session_open_among(sm_comm *comm, sm_device *device, sm_plan *plan,
     if (plan->scaler != SM_NO_TENSOR) {
         SM_TRY(sm_session_write_part(s, plan->scaler, SM_SCALER_SCALE, 1, &(float){(float)plan->scaling.scale}));
     }
-    for (int i = 0; i < plan->n_tensors; i++) { // scales of factors in 8 bits
+    for (int i = 0; i < plan->n_tensors; i++) { // scales of factors in 8 bits, and of gradients that are never clipped
         const sm_tensor *t = &plan->tensors[i];
+        const bool is_scale = t->role == SM_ROLE_OPTIMIZER || t->role == SM_ROLE_RESULT;
         const float value = (float)t->init_value;
-        for (int64_t k = 0; k < sm_tensor_elems(t) && t->role == SM_ROLE_OPTIMIZER && value > 0; k++) {
+        for (int64_t k = 0; k < sm_tensor_elems(t) && is_scale && value > 0; k++) {
             SM_TRY(sm_session_write_part(s, i, k, 1, &value));
         }
     }
@@ -271,6 +272,8 @@ sm_status sm_session_loss_scale(sm_session *session, double *scale) {
 sm_status sm_session_set_hyper(sm_session *session, const sm_step_settings *settings, int64_t step, int64_t n_accum) {
     double hyper[SM_HYPER_COUNT];
     int64_t n_skipped = 0;
+    SM_FAIL_IF(session->plan->processes.never_clips && settings->grad_clip > 0, SM_ERR_INTERNAL,
+               "a plan that never clips was asked to");
     SM_TRY(sm_session_skipped(session, &n_skipped));
     sm_fill_hyper(session->plan, settings, step - n_skipped, n_accum, hyper);
     const sm_backend *backend = session->device->backend;
