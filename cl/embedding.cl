@@ -16,14 +16,14 @@
 // Without `positions` wpe is not read; without `documents` starts (N) is not read, and positions count from the row's
 // beginning. With documents dwpe is made as dwte is, of positions in the place of ids.
 kernel void embedding_forward(uint positions, uint documents, ulong N, ulong T, ulong C, IN(int, token),
-                              IN(float, wte), IN(float, wpe), IN(int, starts), OUT(data, x)) {
+                              IN(data, wte), IN(data, wpe), IN(int, starts), OUT(data, x)) {
     const ulong c = get_global_id(0) * (ulong)VECTOR;
     const ulong n = get_global_id(1);
     if (c < C && n < N) {
-        vec sum = load_part(wte + wte_at + row_start(token[token_at + n], C) + c, C - c, 0.0f);
+        vec sum = load_data_part(wte + wte_at + row_start(token[token_at + n], C) + c, C - c, 0.0f);
         if (positions) {
             const ulong t = n % T - (documents ? (ulong)starts[starts_at + n] : 0);
-            sum += load_part(wpe + wpe_at + row_start(t, C) + c, C - c, 0.0f);
+            sum += load_data_part(wpe + wpe_at + row_start(t, C) + c, C - c, 0.0f);
         }
         store_data_part(sum, x + x_at + row_start(n, C) + c, C - c);
     }

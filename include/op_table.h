@@ -101,8 +101,8 @@ OP(SM_OP_EMBEDDING_FORWARD, embedding_forward, SM_NO_OPERAND,
    "x[b,t,:] = wte[token[b,t],:] + wpe[t - starts[b,t],:]",
    "Radford et al. 2018, section 3.1: h0 = U We + Wp; without wpe where positions are rope's")
     IN(token, "(B,T)", I32, 0)
-    IN(wte, "(V,C)", REAL, 0)
-    IN(wpe, "(P,C)", REAL, SM_OPTIONAL)
+    IN(wte, "(V,C)", DATA, 0)
+    IN(wpe, "(P,C)", DATA, SM_OPTIONAL)
     IN(starts, "(B,T)", I32, SM_OPTIONAL)
     OUT(x, "(B,T,C)", DATA, SM_WRITES, 0) END
 

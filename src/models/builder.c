@@ -37,13 +37,15 @@ static sm_op make(const sm_builder *b, sm_op_kind kind) { return sm_op_make(kind
 
 static void add(sm_builder *b, const sm_op *op) { sm_plan_add_op(b->plan, op); }
 
-// A parameter by kind: itself, the copy that matmuls read, its gradient. For the first part of a matrix in parts, copy
+// A parameter by kind: itself, the copy that matmuls and lookups read, its gradient. For the first part of a matrix in parts, copy
 // and gradient are those of the whole matrix.
 static int value_of(const sm_builder *b, int kind) {
     return kind == SM_NO_PARAM ? SM_NO_TENSOR : sm_params_get(&b->params, kind, b->layer)->value;
 }
 
-static int matrix_of(const sm_builder *b, int kind) { return sm_params_get(&b->params, kind, b->layer)->whole_operand; }
+static int matrix_of(const sm_builder *b, int kind) {
+    return kind == SM_NO_PARAM ? SM_NO_TENSOR : sm_params_get(&b->params, kind, b->layer)->whole_operand;
+}
 
 static int gradient_of(const sm_builder *b, int kind) {
     return kind == SM_NO_PARAM ? SM_NO_TENSOR : sm_params_get(&b->params, kind, b->layer)->whole_gradient;
@@ -64,7 +66,7 @@ static int result(sm_builder *b, sm_op *op, int output, const char *name, int64_
 
 int sm_build_embedding(sm_builder *b, int wte_kind, int wpe_kind) {
     sm_op op = make(b, SM_OP_EMBEDDING_FORWARD);
-    SM_INPUTS(op, embedding_forward, b->plan->tokens, value_of(b, wte_kind), value_of(b, wpe_kind), b->plan->starts);
+    SM_INPUTS(op, embedding_forward, b->plan->tokens, matrix_of(b, wte_kind), matrix_of(b, wpe_kind), b->plan->starts);
     return result(b, &op, SM_OUT(embedding_forward, x), "encoded", b->C);
 }
 

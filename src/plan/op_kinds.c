@@ -508,7 +508,7 @@ double sm_op_bytes(const sm_plan *plan, const sm_op *op) {
     if (op->kind == SM_OP_EMBEDDING_FORWARD) {
         const sm_tensor *x = output(plan, op, SM_OUT(embedding_forward, x));
         bytes = (double)sm_tensor_bytes(input(plan, op, SM_IN(embedding_forward, token))) + (double)sm_tensor_bytes(x) +
-                n_tables(op->in[SM_IN(embedding_forward, wpe)]) * elems(x) * real_bytes;
+                n_tables(op->in[SM_IN(embedding_forward, wpe)]) * (double)sm_tensor_bytes(x);
     } else if (op->kind == SM_OP_EMBEDDING_BACKWARD) {
         const sm_tensor *dx = input(plan, op, SM_IN(embedding_backward, dx));
         bytes = (double)sm_tensor_bytes(input(plan, op, SM_IN(embedding_backward, token))) +

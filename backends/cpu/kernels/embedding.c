@@ -9,18 +9,18 @@ static int64_t position_of(const int32_t *starts, int64_t T, int64_t n) {
 CPU_KERNEL(embedding_forward) {
     const int32_t *token = op->in[SM_IN(embedding_forward, token)];
     const int32_t *starts = op->in[SM_IN(embedding_forward, starts)]; // NULL: a sequence is one document
-    const float *wte = op->in[SM_IN(embedding_forward, wte)];
-    const float *wpe = op->in[SM_IN(embedding_forward, wpe)]; // NULL: no positions
+    const cpu_data *wte = op->in[SM_IN(embedding_forward, wte)];
+    const cpu_data *wpe = op->in[SM_IN(embedding_forward, wpe)]; // NULL: no positions
     cpu_data *x = op->out[SM_OUT(embedding_forward, x)];
     int64_t T = op->out_tensor[SM_OUT(embedding_forward, x)]->dims[1];
     int64_t C = op->out_tensor[SM_OUT(embedding_forward, x)]->dims[2];
     cpu_range rows = cpu_my_rows(team, sm_tensor_rows(op->out_tensor[SM_OUT(embedding_forward, x)]));
     for (int64_t n = rows.first; n < rows.end; n++) {
-        const float *token_row = wte + token[n] * C;
-        const float *position_row = wpe == NULL ? NULL : wpe + position_of(starts, T, n) * C;
+        const cpu_data *token_row = wte + token[n] * C;
+        const cpu_data *position_row = wpe == NULL ? NULL : wpe + position_of(starts, T, n) * C;
 #pragma omp simd
         for (int64_t c = 0; c < C; c++) {
-            x[n * C + c] = cpu_round(position_row == NULL ? token_row[c] : token_row[c] + position_row[c]);
+            x[n * C + c] = cpu_round(cpu_widen(token_row[c]) + (position_row == NULL ? 0 : cpu_widen(position_row[c])));
         }
     }
 }
