@@ -238,9 +238,13 @@ static sm_status push(opencl_executable *e, opencl_collective *c) {
     const opencl_peers *p = e->device->peers;
     const cuda_stream stream = p->links->pushing;
     const own_slice s = slice_of(e, c);
+    if (c->what.kind == SM_COLLECTIVE_REDUCE_SCATTER) {
+        tell_all(e, OPENCL_TAKEN, c);
+        return SM_OK;
+    }
     c->start_ns = sm_now_ns();
     const cuda_address from = place_in(e, c, p->rank) + s.at_bytes;
-    for (int k = 1; k < p->n_processes && s.size_bytes > 0 && c->what.kind != SM_COLLECTIVE_REDUCE_SCATTER; k++) {
+    for (int k = 1; k < p->n_processes && s.size_bytes > 0; k++) {
         const int rank = (p->rank + k) % p->n_processes;
         SM_TRY(copy(e, place_in(e, c, rank) + s.at_bytes, from, s.size_bytes, stream));
     }
