@@ -212,6 +212,25 @@ TEST(test_an_empty_slice_has_a_norm_of_zero) {
     assert_int_equal(n_zeroed, n_empty);
 }
 
+// If no step clips, each slice is updated once its sum is there, by a factor of 1, and the norm follows.
+TEST(test_updates_wait_for_a_norm_that_may_clip) {
+    for (int never_clips = 0; never_clips < 2; never_clips++) {
+        SM_OWN(sm_plan) *plan = build_tiny((sm_processes){.n = 3, .is_sharded = true, .never_clips = never_clips});
+        const int norm = find(plan, SM_OP_GRAD_CLIP, plan->grad_norm);
+        const sm_tensor *clip = &plan->tensors[plan->ops[norm].out[SM_OUT(grad_clip, clip)]];
+        for (int k = 0; k < plan->n_buckets; k++) {
+            const sm_bucket *b = &plan->buckets[k];
+            const int update = find(plan, SM_OP_ADAMW, b->own_value);
+            assert_int_equal(plan->ops[update].range, SM_PHASE_OPTIMIZER);
+            assert_true(find(plan, SM_OP_COMMUNICATION_FINISH, b->gradient) < update);
+            assert_int_equal(update < norm, never_clips);
+            assert_int_equal(find(plan, SM_OP_ALL_GATHER_START, b->value) < norm, never_clips);
+        }
+        assert_int_equal(clip->role == SM_ROLE_RESULT, never_clips);
+        assert_true(clip->init_value == 1);
+    }
+}
+
 // --- exchanges by themselves ------------------------------------------------------------------------------
 
 // By nccl-tests' definitions: 1 MiB in 1 ms are 1.048576 GB/s by the algorithm.
