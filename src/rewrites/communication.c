@@ -141,8 +141,10 @@ static void finish_sums(sm_op_list *l, sm_phase range, const sm_op *op) {
     }
 }
 
+// Whether an op goes with its bucket: an update, or a norm for which no update waits.
 static bool is_of_shard(const sm_plan *plan, const sm_op *op) {
-    return plan->processes.is_sharded && sm_op_is_update(plan, op);
+    return plan->processes.is_sharded &&
+           (sm_op_is_update(plan, op) || (!sm_plan_clips(plan) && op->kind == SM_OP_GRAD_SQNORM));
 }
 
 // Whether only updates read a bucket's weights: all others read their copies, which alone are gathered.
@@ -155,22 +157,29 @@ static bool is_read_by_updates_alone(const sm_plan *plan, const sm_bucket *bucke
     return bucket->working_copy != SM_NO_TENSOR;
 }
 
+// The updates, or the norms, of this process's slice of a bucket.
+static void append_of(sm_op_list *l, const sm_bucket *bucket, bool are_updates) {
+    const sm_range optimizer = sm_plan_range(l->plan, SM_PHASE_OPTIMIZER);
+    for (const sm_op *op = l->plan->ops + optimizer.first; op < l->plan->ops + optimizer.end; op++) {
+        if (is_of_shard(l->plan, op) && sm_op_is_update(l->plan, op) == are_updates &&
+            reads(l->plan, op, bucket->own_gradient)) {
+            finish_sums(l, SM_PHASE_OPTIMIZER, op);
+            sm_ops_append(l, *op);
+        }
+    }
+}
+
 // The updates of all buckets, and gathers. A process with an empty slice of a bucket has no update, and still gathers.
 static void update_and_gather(sm_op_list *l, const milestones *m) {
     const sm_plan *plan = l->plan;
-    const sm_range optimizer = sm_plan_range(plan, SM_PHASE_OPTIMIZER);
     for (int k = 0; k < plan->n_buckets; k++) {
         const sm_bucket *bucket = &plan->buckets[m[k].bucket];
-        for (int i = optimizer.first; i < optimizer.end; i++) {
-            if (is_of_shard(plan, &plan->ops[i]) && writes(plan, &plan->ops[i], bucket->value)) {
-                finish_sums(l, SM_PHASE_OPTIMIZER, &plan->ops[i]);
-                sm_ops_append(l, plan->ops[i]);
-            }
-        }
         sm_op op = make(l->plan, SM_OP_ALL_GATHER_START, SM_PHASE_OPTIMIZER, bucket->value);
         op.out[SM_OUT(all_gather_start, w)] = bucket->working_copy;
         op.attr.copies_only = is_read_by_updates_alone(plan, bucket);
+        append_of(l, bucket, true);
         sm_ops_append(l, op);
+        append_of(l, bucket, false);
     }
 }
 
