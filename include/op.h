@@ -115,7 +115,6 @@ typedef enum {
     FIELD(double, b, "b", "factor")                                                                               \
     FIELD(int, n_processes, "N", "processes")                                                                     \
     FIELD(bool, is_bf16, "is_bf16", "summands and sums are rounded to bf16 on their way")                         \
-    FIELD(bool, copies_only, "copies_only", "w alone is gathered: only updates read p")                           \
     FIELD(bool, from_last, "from_last", "the last process's slice is the whole")                                  \
     FIELD(sm_when, when, "when", "1: in all micro-batches of a step but the last; 2: in the last alone")          \
     FIELD(bool, cut, "cut", "without its mask, or its residual line")              /* learn/live alone sets it */ \

@@ -532,9 +532,9 @@ SHARED_OP(SM_OP_REDUCE_SCATTER_START, reduce_scatter_start, SM_NO_OPERAND,
     OUT(g, "(n)", REAL, SM_UPDATES, 0) END
 
 SHARED_OP(SM_OP_ALL_GATHER_START, all_gather_start, SM_NO_OPERAND,
-   NO_WORK, KEPT, HAS(n_processes) HAS(from_last) HAS(copies_only),
-   "begin: slice r of p and of w = that of process r, for r = 0 ... N-1",
-   "Rajbhandari et al. 2020, ZeRO, section 5.1: each process updates its slice, and all need the whole")
+   NO_WORK, KEPT, HAS(n_processes) HAS(from_last),
+   "begin: slice r of w, or without w of p, = that of process r, for r = 0 ... N-1",
+   "Rajbhandari et al. 2020, ZeRO, section 5.1: each process updates its slice, and all read the whole, or its copy")
     OUT(p, "(n)", REAL, SM_UPDATES, 0)
     OUT(w, "(n)", DATA, SM_UPDATES, SM_OPTIONAL) END
 

@@ -471,8 +471,7 @@ static double communication_bytes(const sm_plan *plan, const sm_op *op) {
     }
     if (op->kind == SM_OP_ALL_GATHER_START) {
         const bool has_copy = op->out[SM_OUT(all_gather_start, w)] != SM_NO_TENSOR;
-        return 2 * n * others *
-               (double)(sm_dtype_size(plan->real) * !op->attr.copies_only + sm_dtype_size(plan->dtype) * has_copy);
+        return 2 * n * others * (double)sm_dtype_size(has_copy ? plan->dtype : plan->real);
     }
     if (op->kind == SM_OP_GATHER_ROWS) {
         return 2 * others *

@@ -147,16 +147,6 @@ static bool is_of_shard(const sm_plan *plan, const sm_op *op) {
            (sm_op_is_update(plan, op) || (!sm_plan_clips(plan) && op->kind == SM_OP_GRAD_SQNORM));
 }
 
-// Whether only updates read a bucket's weights: all others read their copies, which alone are gathered.
-static bool is_read_by_updates_alone(const sm_plan *plan, const sm_bucket *bucket) {
-    for (const sm_op *op = plan->ops; op < plan->ops + plan->n_ops; op++) {
-        if (reads(plan, op, bucket->value) && !sm_op_is_update(plan, op)) {
-            return false;
-        }
-    }
-    return bucket->working_copy != SM_NO_TENSOR;
-}
-
 // The updates, or the norms, of this process's slice of a bucket.
 static void append_of(sm_op_list *l, const sm_bucket *bucket, bool are_updates) {
     const sm_range optimizer = sm_plan_range(l->plan, SM_PHASE_OPTIMIZER);
@@ -176,7 +166,6 @@ static void update_and_gather(sm_op_list *l, const milestones *m) {
         const sm_bucket *bucket = &plan->buckets[m[k].bucket];
         sm_op op = make(l->plan, SM_OP_ALL_GATHER_START, SM_PHASE_OPTIMIZER, bucket->value);
         op.out[SM_OUT(all_gather_start, w)] = bucket->working_copy;
-        op.attr.copies_only = is_read_by_updates_alone(plan, bucket);
         append_of(l, bucket, true);
         sm_ops_append(l, op);
         append_of(l, bucket, false);

@@ -47,7 +47,7 @@ struct sm_exchange {
     char advice[SM_COLLECTIVES_TEXT_SIZE * 2]; // what would be faster; "": nothing
     char devices[SM_DEVICES_SIZE];
     int n_threads;       // threads of this process that sum
-    transfer *transfers; // two for each op: for its first and its second output
+    transfer *transfers; // two for each op
     int n_under_way;     // transfers in progress
     int64_t last_ticket; // last one started
     bool is_apart;       // of some weights, only the own slices are those of the last step
@@ -420,6 +420,11 @@ static bool is_start(const sm_op *op) {
            op->kind == SM_OP_ALL_GATHER_START;
 }
 
+// Of weights that have copies, updates alone read the values.
+static bool gathers_copies(const sm_op *op) {
+    return op->kind == SM_OP_ALL_GATHER_START && op->out[SM_OUT(all_gather_start, w)] != SM_NO_TENSOR;
+}
+
 static bool is_last_start(const sm_plan *plan, int at) {
     for (int i = at + 1; i < plan->n_ops; i++) {
         if (is_start(&plan->ops[i]) && plan->ops[i].range == plan->ops[at].range) {
@@ -606,13 +611,12 @@ static sm_status combine_now(sm_exchange *x, sm_executable *executable, const sm
 // A start takes only its own time. Where devices exchange by themselves, it may also wait for its own device.
 static sm_status start(sm_exchange *x, sm_executable *executable, transfer *t, const sm_op *op, int64_t *waited_ns) {
     const int64_t start_ns = sm_now_ns();
-    const int copy = op->kind == SM_OP_ALL_GATHER_START ? op->out[SM_OUT(all_gather_start, w)] : SM_NO_TENSOR;
+    const int moved = op->out[gathers_copies(op) ? SM_OUT(all_gather_start, w) : 0];
     const sm_comm_pattern pattern = op->kind == SM_OP_ALL_REDUCE_START       ? SM_COMM_ALL_REDUCE
                                     : op->kind == SM_OP_REDUCE_SCATTER_START ? SM_COMM_REDUCE_SCATTER
                                                                              : SM_COMM_ALL_GATHER;
-    x->is_apart |= op->attr.copies_only;
-    SM_TRY(op->attr.copies_only ? SM_OK : begin(x, executable, t, op, op->out[0], pattern));
-    SM_TRY(copy == SM_NO_TENSOR ? SM_OK : begin(x, executable, t + 1, op, copy, pattern));
+    x->is_apart |= gathers_copies(op);
+    SM_TRY(begin(x, executable, t, op, moved, pattern));
     *waited_ns += x->library == NULL ? sm_now_ns() - start_ns : 0;
     return SM_OK;
 }
@@ -625,7 +629,6 @@ sm_status sm_exchange_run(sm_exchange *x, sm_executable *executable, int at, int
         SM_TRY(is_last_start(x->plan, at) ? hand_over_begun(x) : SM_OK);
         // A process may wait for others next, as when it saves, before it finishes a gather.
         const bool settles = op->kind == SM_OP_ALL_GATHER_START && x->library != NULL && x->library->is_settled != NULL;
-        t += op->attr.copies_only;
         return settles && is_last_start(x->plan, at) ? wait_for_library(x, is_settled, t) : SM_OK;
     }
     return op->kind == SM_OP_GATHER_ROWS            ? gather_now(x, executable, t, op, waited_ns)
@@ -640,8 +643,8 @@ sm_status sm_exchange_complete(sm_exchange *x, sm_executable *executable, bool w
         sm_op op = x->plan->ops[i];
         const bool is_gradient = op.kind == SM_OP_REDUCE_SCATTER_START;
         op.attr.is_bf16 = false; // sums were rounded on their way
-        SM_TRY((is_gradient ? with_gradients : op.attr.copies_only && x->is_apart)
-                   ? begin(x, executable, &x->transfers[2 * i + is_gradient], &op, op.out[0], SM_COMM_ALL_GATHER)
+        SM_TRY((is_gradient ? with_gradients : gathers_copies(&op) && x->is_apart)
+                   ? begin(x, executable, &x->transfers[2 * i + 1], &op, op.out[0], SM_COMM_ALL_GATHER)
                    : SM_OK);
     }
     if (x == NULL || !x->plan->processes.is_sharded) {
@@ -656,7 +659,7 @@ static sm_status check_whole(const sm_exchange *x, int tensor) {
     const sm_tensor *t = &x->plan->tensors[tensor];
     for (int i = 0; x->is_apart && (t->is_saved || t->view_of == SM_NO_TENSOR) && i < x->plan->n_ops; i++) {
         const sm_op *op = &x->plan->ops[i];
-        SM_FAIL_IF(op->attr.copies_only && sm_tensors_overlap(&x->plan->tensors[op->out[0]], t), SM_ERR_INTERNAL,
+        SM_FAIL_IF(gathers_copies(op) && sm_tensors_overlap(&x->plan->tensors[op->out[0]], t), SM_ERR_INTERNAL,
                    "%s: other processes have parts of it, which were not gathered", t->name);
     }
     return SM_OK;
