@@ -29,7 +29,7 @@ kernel void exchange_round(ulong n, IN(float, x), global data *rounded) {
     }
 }
 
-kernel void exchange_widen(ulong n, const global data *rounded, OUT(float, sum)) {
+kernel void exchange_widen(ulong n, OUT(float, sum), const global data *rounded) {
     const ulong i = get_global_id(0) * (ulong)VECTOR;
     if (i < n) {
         store_part(load_data_part(rounded + i, n - i, 0.0f), sum + sum_at + i, n - i);

@@ -88,9 +88,9 @@ typedef struct {
 // The processes that share a step: each has a part of its batch. All zero: a single process.
 typedef struct {
     int n;
-    int rank;        // of this process
-    bool is_bf16;    // gradients are rounded to bf16 when they are exchanged
-    bool is_sharded; // each process keeps its slice of the optimizer's state and updates its slice of the parameters
+    int rank;         // of this process
+    bool is_bf16;     // gradients are rounded to bf16 when they are exchanged
+    bool is_sharded;  // each process keeps its slice of the optimizer's state and updates its slice of the parameters
     bool never_clips; // no step clips its gradients, so that updates need not wait for their norm
     int64_t bucket_bytes; // gradients that are exchanged together; 0: as many as is usual; see below
 } sm_processes;

@@ -100,9 +100,9 @@ static const cli_choice optimizers[] = {SM_OPTIMIZER_LIST(OPTIMIZER_WORD){NULL, 
 #define LIST "[,...]" // after the words of a choice: several may be given
 #define SIZES_HELP \
     "tiny, small, medium, large, xl, 2.7B; gpt2 also 124M, 355M, 774M, 1558M; qwen3 also 0.6B, 1.7B, 4B, 8B"
-#define PRECISION_HELP                                                                                              \
-    "number format; bf16, fp16: data and the factors of products in 16 bits, the rest in fp32; tf32, tf32x3: fp32 " \
-    "data, multiplied on matrix units; bf16x6: likewise on AMX, as exact as fp32; "                                 \
+#define PRECISION_HELP                                                                                         \
+    "number format; bf16, fp16: data, tables and the factors of products in 16 bits, the rest in fp32; tf32, " \
+    "tf32x3: fp32 data, multiplied on matrix units; bf16x6: likewise on AMX, as exact as fp32; "               \
     "fp8: bf16, and in training steps the products of the blocks in 8 bits"
 #define RECOMPUTE_HELP                                                                                            \
     "results that the backward computes again instead of keeping them in memory: none, cheap ones (light), or a " \

@@ -36,9 +36,8 @@ sm_status sm_comm_open(const sm_comm_options *options, sm_comm **comm) {
     const char *n = getenv("WORLD_SIZE");
     SM_FAIL_IF(n != NULL && atoi(n) > 1 && getenv("TORCHELASTIC_RUN_ID") != NULL, SM_ERR_USAGE,
                "torchrun has started %s processes, each of which would train alone; start them by mpirun -n %s", n, n);
-    sm_comm *alone = sm_calloc(1, sizeof *alone);
-    *alone = (sm_comm){.options = *options, .size = 1, .local_size = 1};
-    *comm = alone;
+    *comm = sm_calloc(1, sizeof **comm);
+    **comm = (sm_comm){.options = *options, .size = 1, .local_size = 1};
     return SM_OK;
 }
 

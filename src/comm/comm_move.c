@@ -316,9 +316,7 @@ sm_status sm_reducer_move(sm_reducer *r, const sm_comm_job *job) {
     return SM_OK;
 }
 
-static int leader_of(const sm_comm *comm, int group) { return stand_in(comm, group, 0); }
-
-bool sm_comm_leads_group(const sm_comm *comm) { return leader_of(comm, my_group(comm)) == comm->rank; }
+bool sm_comm_leads_group(const sm_comm *comm) { return stand_in(comm, my_group(comm), 0) == comm->rank; }
 
 sm_status sm_comm_meet_leaders(sm_comm *comm) {
     SM_FREED message *messages = sm_calloc(2 * (size_t)comm->n_groups, sizeof *messages);
@@ -327,7 +325,7 @@ sm_status sm_comm_meet_leaders(sm_comm *comm) {
     for (int group = 0; group < comm->n_groups; group++) {
         if (group != my_group(comm)) {
             message *sent = &messages[n++], *received = &messages[n++];
-            sent->rank = received->rank = leader_of(comm, group);
+            sent->rank = received->rank = stand_in(comm, group, 0);
             SM_TRY(comm->transport->begin(comm, true, sent->rank, &bytes[2 * group], 1, &sent->request));
             SM_TRY(comm->transport->begin(comm, false, received->rank, &bytes[2 * group + 1], 1, &received->request));
         }

@@ -14,25 +14,15 @@
 #include "src/optim/optimizer.h"
 #include "src/rewrites/passes.h"
 
-typedef struct {
-    int64_t first;
-    int64_t end;
-} span;
-
-// The range of a tensor within its root.
-static span span_of(const sm_plan *plan, int tensor) {
-    const sm_tensor *t = &plan->tensors[tensor];
-    const int64_t first = t->view_of == SM_NO_TENSOR ? 0 : t->view_offset_elems;
-    return (span){first, first + sm_tensor_elems(t)};
-}
+// Where a tensor begins within its root.
+static int64_t first_of(const sm_tensor *t) { return t->view_of == SM_NO_TENSOR ? 0 : t->view_offset_elems; }
 
 static bool overlap(const sm_plan *plan, int a, int b) {
     if (a == SM_NO_TENSOR || b == SM_NO_TENSOR || sm_plan_root(plan, a) != sm_plan_root(plan, b)) {
         return false;
     }
-    const span x = span_of(plan, a);
-    const span y = span_of(plan, b);
-    return x.first < y.end && y.first < x.end;
+    const sm_tensor *x = &plan->tensors[a], *y = &plan->tensors[b];
+    return first_of(x) < first_of(y) + sm_tensor_elems(y) && first_of(y) < first_of(x) + sm_tensor_elems(x);
 }
 
 static bool is_among(const sm_plan *plan, const int *operands, int n, int tensor) {
@@ -51,9 +41,6 @@ static bool writes(const sm_plan *plan, const sm_op *op, int tensor) {
     return is_among(plan, op->out, SM_MAX_OUT, tensor);
 }
 
-// Whether the op does not count for a sum: it adds rows after it, in the last micro-batch, or runs in the others.
-static bool is_outside_sums(const sm_op *op) { return op->attr.when != SM_WHEN_ALWAYS; }
-
 // Nothing is exchanged before the backward has ended.
 static bool is_after(const sm_plan *plan) {
     return plan->processes.bucket_bytes == SM_BUCKETS_NAIVE || plan->processes.bucket_bytes == SM_BUCKETS_ALL;
@@ -66,8 +53,9 @@ static int completed_by(const sm_plan *plan, int tensor) {
     bool adds_rows = false;
     for (int i = 0; i < plan->n_ops && plan->ops[i].range < SM_PHASE_OPTIMIZER; i++) {
         const bool is_writer = writes(plan, &plan->ops[i], tensor);
-        adds_rows |= is_writer && is_outside_sums(&plan->ops[i]);
-        last = is_writer && !is_outside_sums(&plan->ops[i]) ? i : last;
+        const bool is_first = plan->ops[i].attr.when == SM_WHEN_ALWAYS; // others are not in the sum
+        adds_rows |= is_writer && !is_first;
+        last = is_writer && is_first ? i : last;
     }
     const int backward = sm_plan_range(plan, SM_PHASE_BACKWARD).first;
     if (is_after(plan)) {
@@ -82,10 +70,6 @@ static sm_op make(const sm_plan *plan, sm_op_kind kind, sm_phase range, int tens
     op.attr.n_processes = plan->processes.n;
     op.out[0] = tensor;
     return op;
-}
-
-static void finish(sm_op_list *l, sm_phase range, int tensor) {
-    sm_ops_append(l, make(l->plan, SM_OP_COMMUNICATION_FINISH, range, tensor));
 }
 
 // By bucket: the op that completes its gradients, and the first that needs its weights.
@@ -106,9 +90,8 @@ static int needed_by(const sm_plan *plan, const sm_bucket *b) {
 static int first_needed_first(const void *left, const void *right) {
     const milestones *a = left;
     const milestones *b = right;
-    return a->needed_by != b->needed_by         ? (a->needed_by > b->needed_by) - (a->needed_by < b->needed_by)
-           : a->completed_by != b->completed_by ? (a->completed_by > b->completed_by) - (a->completed_by < b->completed_by)
-                                                : a->bucket - b->bucket;
+    return a->needed_by != b->needed_by ? (a->needed_by > b->needed_by) - (a->needed_by < b->needed_by)
+                                        : a->bucket - b->bucket;
 }
 
 static void find_milestones(const sm_plan *plan, milestones *m) {
@@ -121,12 +104,11 @@ static void find_milestones(const sm_plan *plan, milestones *m) {
 }
 
 static bool is_finished(const sm_op_list *l, int tensor) {
+    bool is_finished = false;
     for (int i = 0; i < l->n; i++) {
-        if (l->ops[i].kind == SM_OP_COMMUNICATION_FINISH && l->ops[i].out[0] == tensor) {
-            return true;
-        }
+        is_finished |= l->ops[i].kind == SM_OP_COMMUNICATION_FINISH && l->ops[i].out[0] == tensor;
     }
-    return false;
+    return is_finished;
 }
 
 // Waits for the sums, in the order of their start: for all buckets, or for those that `op` reads or adds to.
@@ -135,8 +117,9 @@ static void finish_sums(sm_op_list *l, sm_phase range, const sm_op *op) {
     for (int i = 0; i < n; i++) {
         const int tensor = l->ops[i].out[0];
         const bool is_start = l->ops[i].kind == SM_OP_ALL_REDUCE_START || l->ops[i].kind == SM_OP_REDUCE_SCATTER_START;
-        if (is_start && !is_finished(l, tensor) && (op == NULL || reads(l->plan, op, tensor) || writes(l->plan, op, tensor))) {
-            finish(l, range, tensor);
+        const bool is_of_op = op == NULL || is_among(l->plan, op->operands, SM_MAX_OPERANDS, tensor);
+        if (is_start && is_of_op && !is_finished(l, tensor)) {
+            sm_ops_append(l, make(l->plan, SM_OP_COMMUNICATION_FINISH, range, tensor));
         }
     }
 }
@@ -161,9 +144,8 @@ static void append_of(sm_op_list *l, const sm_bucket *bucket, bool are_updates) 
 
 // The updates of all buckets, and gathers. A process with an empty slice of a bucket has no update, and still gathers.
 static void update_and_gather(sm_op_list *l, const milestones *m) {
-    const sm_plan *plan = l->plan;
-    for (int k = 0; k < plan->n_buckets; k++) {
-        const sm_bucket *bucket = &plan->buckets[m[k].bucket];
+    for (int k = 0; k < l->plan->n_buckets; k++) {
+        const sm_bucket *bucket = &l->plan->buckets[m[k].bucket];
         sm_op op = make(l->plan, SM_OP_ALL_GATHER_START, SM_PHASE_OPTIMIZER, bucket->value);
         op.out[SM_OUT(all_gather_start, w)] = bucket->working_copy;
         append_of(l, bucket, true);
@@ -176,14 +158,16 @@ static void update_and_gather(sm_op_list *l, const milestones *m) {
 static void rebuild(sm_op_list *l, const milestones *m) {
     const sm_plan *plan = l->plan;
     const sm_range optimizer = sm_plan_range(plan, SM_PHASE_OPTIMIZER);
+    const bool is_sharded = plan->processes.is_sharded, waits = sm_plan_clips(plan);
     for (int i = 0; i < plan->n_ops; i++) {
         // Waits for the weights, gathered by the step before, that op i of the plan is the first to need.
-        for (int k = 0; k < plan->n_buckets && plan->processes.is_sharded; k++) {
+        for (int k = 0; k < plan->n_buckets && is_sharded; k++) {
             if (m[k].needed_by == i) {
-                finish(l, plan->ops[i].range, plan->buckets[m[k].bucket].value);
+                const int value = plan->buckets[m[k].bucket].value;
+                sm_ops_append(l, make(plan, SM_OP_COMMUNICATION_FINISH, plan->ops[i].range, value));
             }
         }
-        if (i == optimizer.first && plan->processes.is_sharded && !sm_plan_clips(plan)) {
+        if (i == optimizer.first && is_sharded && !waits) {
             update_and_gather(l, m);
         }
         if (plan->ops[i].attr.when == SM_WHEN_LAST || i >= optimizer.first) {
@@ -196,7 +180,6 @@ static void rebuild(sm_op_list *l, const milestones *m) {
         const bool is_last = i + 1 == sm_plan_range(plan, SM_PHASE_BACKWARD).first;
         for (int k = 0; k < plan->n_buckets; k++) {
             if (m[k].completed_by == i) {
-                const bool is_sharded = plan->processes.is_sharded;
                 sm_op op = make(plan, is_sharded ? SM_OP_REDUCE_SCATTER_START : SM_OP_ALL_REDUCE_START,
                                 is_last ? SM_PHASE_BACKWARD : plan->ops[i].range, plan->buckets[m[k].bucket].gradient);
                 op.attr.is_bf16 = plan->processes.is_bf16;
@@ -205,7 +188,7 @@ static void rebuild(sm_op_list *l, const milestones *m) {
         }
     }
     finish_sums(l, SM_PHASE_OPTIMIZER, NULL);
-    if (plan->processes.is_sharded && sm_plan_clips(plan)) {
+    if (is_sharded && waits) {
         update_and_gather(l, m);
     }
 }

@@ -426,12 +426,11 @@ static bool gathers_copies(const sm_op *op) {
 }
 
 static bool is_last_start(const sm_plan *plan, int at) {
+    bool is_last = plan->ops[at].range >= SM_PHASE_BACKWARD;
     for (int i = at + 1; i < plan->n_ops; i++) {
-        if (is_start(&plan->ops[i]) && plan->ops[i].range == plan->ops[at].range) {
-            return false;
-        }
+        is_last &= !is_start(&plan->ops[i]) || plan->ops[i].range != plan->ops[at].range;
     }
-    return plan->ops[at].range >= SM_PHASE_BACKWARD;
+    return is_last;
 }
 
 // The communicating thread asks until `is_done`, and whether all processes live.

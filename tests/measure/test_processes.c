@@ -4,11 +4,12 @@
 #include "tests/support/plans.h"
 
 enum { N_PROCESSES = 3 };
+static bool never_clips;
 
 static sm_status build_of(const sm_model_config *config, int64_t T, int rank, bool is_sharded,
                           const sm_optimizer *optimizer, sm_mode mode, bool one_micro_batch, sm_plan **plan) {
     const sm_plan_options options = {TRAINING_BY(optimizer, 2, T, SM_BF16), .one_micro_batch = one_micro_batch,
-                                     .processes = {.n = N_PROCESSES, .rank = rank, .is_sharded = is_sharded}};
+                                     .processes = {N_PROCESSES, rank, false, is_sharded, never_clips, 0}};
     SM_TRY(sm_model_build(config, &options, plan));
     return sm_plan_rewrite(*plan, mode, 0);
 }
@@ -179,8 +180,7 @@ TEST(test_buckets_are_as_large_as_asked_for) {
     } cases[] = {{SM_BUCKETS_NAIVE, 28, true}, {SM_BUCKETS_ALL, 2, true}, {16 << 10, 10, false}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         SM_OWN(sm_plan) *plan = build_tiny((sm_processes){.n = 2, .bucket_bytes = cases[i].bucket_bytes});
-        int64_t n_elems = 0;
-        int first = plan->n_ops;
+        int64_t n_elems = 0, first = plan->n_ops;
         for (int k = 0; k < plan->n_buckets; k++) {
             const int start = find(plan, SM_OP_ALL_REDUCE_START, plan->buckets[k].gradient);
             assert_true(start > 0);
@@ -189,7 +189,7 @@ TEST(test_buckets_are_as_large_as_asked_for) {
             assert_true(cases[i].bucket_bytes < 0 || plan->buckets[k].n_elems * 4 <= cases[i].bucket_bytes);
         }
         bool is_after = true;
-        for (int at = first; at < plan->n_ops; at++) {
+        for (int64_t at = first; at < plan->n_ops; at++) {
             is_after &= plan->ops[at].range != SM_PHASE_BACKWARD || sm_op_is_communication(plan->ops[at].kind);
         }
         assert_true(n_elems >= 35712); // small ones are aligned
@@ -210,25 +210,6 @@ TEST(test_an_empty_slice_has_a_norm_of_zero) {
     }
     assert_true(n_empty > 0);
     assert_int_equal(n_zeroed, n_empty);
-}
-
-// If no step clips, each slice is updated once its sum is there, by a factor of 1, and the norm follows.
-TEST(test_updates_wait_for_a_norm_that_may_clip) {
-    for (int never_clips = 0; never_clips < 2; never_clips++) {
-        SM_OWN(sm_plan) *plan = build_tiny((sm_processes){.n = 3, .is_sharded = true, .never_clips = never_clips});
-        const int norm = find(plan, SM_OP_GRAD_CLIP, plan->grad_norm);
-        const sm_tensor *clip = &plan->tensors[plan->ops[norm].out[SM_OUT(grad_clip, clip)]];
-        for (int k = 0; k < plan->n_buckets; k++) {
-            const sm_bucket *b = &plan->buckets[k];
-            const int update = find(plan, SM_OP_ADAMW, b->own_value);
-            assert_int_equal(plan->ops[update].range, SM_PHASE_OPTIMIZER);
-            assert_true(find(plan, SM_OP_COMMUNICATION_FINISH, b->gradient) < update);
-            assert_int_equal(update < norm, never_clips);
-            assert_int_equal(find(plan, SM_OP_ALL_GATHER_START, b->value) < norm, never_clips);
-        }
-        assert_int_equal(clip->role == SM_ROLE_RESULT, never_clips);
-        assert_true(clip->init_value == 1);
-    }
 }
 
 // --- exchanges by themselves ------------------------------------------------------------------------------
@@ -287,13 +268,15 @@ TEST(test_a_wrong_sum_has_no_speed) {
 }
 
 // Weights that were gathered are waited for before their first reader of the step after. Where they have copies, these
-// alone are gathered, and only updates read the values.
+// alone are gathered, and only updates read the values. Updates wait for the norm if it may clip, else for their sum.
 static void check_weights(const sm_plan *plan, const sm_bucket *b) {
     const int start = find(plan, SM_OP_ALL_GATHER_START, b->value);
     const int end = find(plan, SM_OP_COMMUNICATION_FINISH, b->value);
-    assert_int_equal(plan->ops[start].range, SM_PHASE_OPTIMIZER);
+    const int update = find(plan, SM_OP_ADAMW, b->own_value), norm = find(plan, SM_OP_GRAD_CLIP, plan->grad_norm);
     assert_int_equal(plan->ops[end].range, SM_PHASE_FORWARD);
     assert_int_equal(plan->ops[start].out[SM_OUT(all_gather_start, w)], b->working_copy);
+    assert_true(find(plan, SM_OP_COMMUNICATION_FINISH, b->gradient) < update && update < start);
+    assert_true((update < norm) == never_clips && (start < norm) == never_clips);
     for (int i = 0; i < plan->n_ops; i++) {
         const bool reads = is_among(plan, plan->ops[i].in, SM_MAX_IN, b->value);
         assert_false(i < end && (reads || is_among(plan, plan->ops[i].in, SM_MAX_IN, b->working_copy)));
@@ -302,8 +285,9 @@ static void check_weights(const sm_plan *plan, const sm_bucket *b) {
 }
 
 TEST(test_weights_are_waited_for) {
-    for (int i = 0; i < sm_model_count(); i++) {
-        SM_OWN(sm_plan) *plan = build_with_rows(sm_model_at(i), 0, true, SM_MODE_FUSED, true);
+    for (int i = 0; i < 2 * sm_model_count(); i++) {
+        never_clips = i % 2 == 0;
+        SM_OWN(sm_plan) *plan = build_with_rows(sm_model_at(i / 2), 2, true, SM_MODE_FUSED, true);
         for (int k = 0; k < plan->n_buckets; k++) {
             check_weights(plan, &plan->buckets[k]);
         }

@@ -15,7 +15,6 @@
 // queue loses a tenth of its speed. So the launching thread looks at words in the host's memory, and streams only copy
 // and write such words. A sum in a queue of its own keeps units from a product whose groups would fill all of them,
 // which then takes twice as long. So sums are enqueued between kernels, and the launching thread stays close.
-#include <pthread.h>
 #include <sched.h>
 
 #include "backends/opencl/memory/collective.h"
@@ -27,7 +26,6 @@ typedef struct opencl_landing {
     opencl_shared memory;
     size_t slot_bytes;
     cl_kernel sum, sum_rounded;
-    pthread_mutex_t lock;     // protects the members below
     opencl_collective *first; // under way, in the order of their begins
     opencl_collective *last;
     unsigned n_arriving;        // slots in use
@@ -66,7 +64,6 @@ sm_status opencl_reserve_landing(opencl_executable *e) {
         return SM_OK;
     }
     opencl_landing *l = sm_calloc(1, sizeof *l);
-    pthread_mutex_init(&l->lock, NULL);
     e->landing = l;
     l->slot_bytes = slot_bytes_of(e->base.plan);
     SM_TRY(opencl_get_kernel(e->device, "links", options, "links_sum", &l->sum));
@@ -82,7 +79,6 @@ void opencl_free_landing(opencl_executable *e) {
         opencl_unshare(e->device, &l->memory);
         opencl_release_kernel(l->sum);
         opencl_release_kernel(l->sum_rounded);
-        pthread_mutex_destroy(&l->lock);
         free(l);
     }
 }
@@ -115,12 +111,11 @@ static bool has_moved(const opencl_executable *e, opencl_collective *c, opencl_m
 }
 
 static bool have_all_told(const opencl_executable *e, opencl_matter matter, const opencl_collective *c) {
+    bool have = true;
     for (int rank = 0; rank < e->device->peers->n_processes; rank++) {
-        if (!has_told(e, rank, matter, c)) {
-            return false;
-        }
+        have = have && has_told(e, rank, matter, c);
     }
-    return true;
+    return have;
 }
 
 static void tell_all(const opencl_executable *e, opencl_matter matter, const opencl_collective *c) {
@@ -293,7 +288,7 @@ static sm_status step(opencl_executable *e, opencl_collective *c, opencl_stage b
     return SM_OK;
 }
 
-// All steps that may be done now. The caller has the lock.
+// All steps that may be done now.
 static sm_status go_on(opencl_executable *e) {
     opencl_landing *l = e->landing;
     SM_TRY(cuda_check(id_of(e->device), "cuCtxSetCurrent", cuda.context_set(e->device->peers->context)));
@@ -317,7 +312,7 @@ static bool is_at_last_begin(const opencl_executable *e, const opencl_collective
            e->landing->launches_at_begin == e->n_enqueued;
 }
 
-// Sums what has landed, and marks the queue after it, and for a begun exchange (or NULL). The caller has the lock.
+// Sums what has landed, and marks the queue after it, and for a begun exchange (or NULL).
 static sm_status add_landed(opencl_executable *e, opencl_collective *begun) {
     opencl_landing *l = e->landing;
     opencl_collective *first = NULL; // parts land in the order of the begins
@@ -348,21 +343,18 @@ static sm_status add_landed(opencl_executable *e, opencl_collective *begun) {
     return SM_OK;
 }
 
-// All that may be done now, and the begin of an exchange (or NULL). In the computing thread, or while it waits.
+// All that may be done now, and the begin of an exchange (or NULL). In the computing thread, or another while it waits.
 static sm_status advance(opencl_executable *e, opencl_collective *begun) {
     opencl_landing *l = e->landing;
-    pthread_mutex_lock(&l->lock);
-    sm_status status = go_on(e);
-    status = status == SM_OK ? add_landed(e, begun) : status;
+    SM_TRY(go_on(e));
+    SM_TRY(add_landed(e, begun));
     if (begun != NULL) {
         begun->stage = OPENCL_STAGE_COMPUTED;
         begun->after = NULL;
         *(l->first == NULL ? &l->first : &l->last->after) = begun;
         l->last = begun;
     }
-    status = status == SM_OK ? flush(e) : status;
-    pthread_mutex_unlock(&l->lock);
-    return status;
+    return flush(e);
 }
 
 // The number of places in the queue at which exchanges begin and that the device has not reached.
@@ -388,16 +380,11 @@ static bool is_late(const opencl_executable *e) {
 // The launching thread waits until the device has come closer. Parts that land meanwhile are summed before the kernels
 // that it launches next, and flushed with these; if no other process waits for the sums, after these kernels.
 static sm_status wait_for_device(opencl_executable *e, const opencl_collective *begun) {
-    sm_status status = SM_OK;
-    pthread_mutex_lock(&e->landing->lock);
-    while (status == SM_OK && n_ahead(e) > AHEAD && !is_aborted(e) && !is_late(e)) {
+    while (n_ahead(e) > AHEAD && !is_aborted(e) && !is_late(e)) {
         sched_yield();
-        status = go_on(e);
+        SM_TRY(go_on(e));
     }
-    const bool are_awaited = begun->what.kind != SM_COLLECTIVE_REDUCE_SCATTER;
-    status = status == SM_OK && are_awaited ? add_landed(e, NULL) : status;
-    pthread_mutex_unlock(&e->landing->lock);
-    return status;
+    return begun->what.kind != SM_COLLECTIVE_REDUCE_SCATTER ? add_landed(e, NULL) : SM_OK;
 }
 
 // --- begin and end -------------------------------------------------------------------------------
@@ -445,22 +432,16 @@ static sm_status begin(sm_executable *executable, const sm_collective *what, voi
     return wait_for_device(e, c);
 }
 
-static bool is_over(opencl_executable *e, const opencl_collective *c) {
-    pthread_mutex_lock(&e->landing->lock);
-    const bool is_over = c->stage == OPENCL_STAGE_OVER;
-    pthread_mutex_unlock(&e->landing->lock);
-    return is_over;
-}
-
 // Exchanges continue while the device computes what was enqueued so far, and this one is not over.
 static sm_status synchronize(sm_executable *executable, const void *ticket) {
     opencl_executable *e = (opencl_executable *)executable;
+    const opencl_collective *c = ticket;
     cl_event here = NULL;
     bool is_here = false;
     SM_TRY(opencl_check_lost(e));
     sm_status status = mark(e, &here);
     status = status == SM_OK ? flush(e) : status;
-    while (status == SM_OK && !is_here && !is_over(e, ticket) && !is_aborted(e) && !is_late(e)) {
+    while (status == SM_OK && !is_here && c->stage != OPENCL_STAGE_OVER && !is_aborted(e) && !is_late(e)) {
         sched_yield();
         status = advance(e, NULL);
         status = status == SM_OK ? opencl_look_at(id_of(e->device), here, &is_here) : status;
@@ -472,11 +453,9 @@ static sm_status synchronize(sm_executable *executable, const void *ticket) {
 
 static sm_status is_done(sm_executable *executable, void *ticket, bool *is_done) {
     opencl_executable *e = (opencl_executable *)executable;
-    *is_done = is_over(e, ticket);
-    if (!*is_done && !is_aborted(e)) {
-        SM_TRY(advance(e, NULL));
-        *is_done = is_over(e, ticket);
-    }
+    const opencl_collective *c = ticket;
+    SM_TRY(c->stage != OPENCL_STAGE_OVER && !is_aborted(e) ? advance(e, NULL) : SM_OK);
+    *is_done = c->stage == OPENCL_STAGE_OVER;
     return SM_OK;
 }
 
@@ -484,12 +463,10 @@ static sm_status is_done(sm_executable *executable, void *ticket, bool *is_done)
 static sm_status is_settled(sm_executable *executable, bool *is_settled) {
     opencl_executable *e = (opencl_executable *)executable;
     SM_TRY(is_aborted(e) ? SM_OK : advance(e, NULL));
-    pthread_mutex_lock(&e->landing->lock);
     *is_settled = true;
     for (const opencl_collective *c = e->landing->first; c != NULL; c = c->after) {
         *is_settled &= c->stage >= OPENCL_STAGE_TAKEN;
     }
-    pthread_mutex_unlock(&e->landing->lock);
     return SM_OK;
 }
 

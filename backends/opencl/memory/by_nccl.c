@@ -4,12 +4,11 @@
 #include "backends/opencl/memory/collective.h"
 
 static bool are_all_ended(const opencl_executable *e) {
+    bool are_ended = true;
     for (const opencl_collective *c = e->collectives; c != NULL; c = c->next) {
-        if (c->is_in_stream && cuda.event_query(c->ended) == CUDA_NOT_READY) {
-            return false;
-        }
+        are_ended &= !c->is_in_stream || cuda.event_query(c->ended) != CUDA_NOT_READY;
     }
-    return true;
+    return are_ended;
 }
 
 static bool end(opencl_executable *e) {
@@ -57,13 +56,12 @@ static sm_slice slice_of(const opencl_peers *p, const opencl_collective *c, int 
 
 static bool are_even(const opencl_peers *p, const opencl_collective *c) {
     const int64_t n = c->n_elems / p->n_processes;
+    bool are_even = true;
     for (int rank = 0; rank < p->n_processes; rank++) {
         const sm_slice s = slice_of(p, c, rank);
-        if (s.first != n * rank || s.end != n * (rank + 1)) {
-            return false;
-        }
+        are_even &= s.first == n * rank && s.end == n * (rank + 1);
     }
-    return true;
+    return are_even;
 }
 
 // Reduces each slice to its rank, or broadcasts it from there.

@@ -46,12 +46,10 @@ static sm_status convert(opencl_executable *e, const opencl_collective *c, bool 
     SM_TRY(opencl_find_span(e, c->what.tensor, 0, c->n_elems, &s));
     const cl_ulong at = s.offset_bytes / sizeof(float);
     const cl_mem rounded = e->rounded[c->bucket].buffer;
-    const opencl_argument of_round[] = {OPENCL_ARGUMENT(n), OPENCL_ARGUMENT(s.buffer), OPENCL_ARGUMENT(at),
-                                        OPENCL_ARGUMENT(rounded)};
-    const opencl_argument of_widen[] = {OPENCL_ARGUMENT(n), OPENCL_ARGUMENT(rounded), OPENCL_ARGUMENT(s.buffer),
-                                        OPENCL_ARGUMENT(at)};
+    const opencl_argument arguments[] = {OPENCL_ARGUMENT(n), OPENCL_ARGUMENT(s.buffer), OPENCL_ARGUMENT(at),
+                                         OPENCL_ARGUMENT(rounded)};
     const cl_kernel kernel = rounds ? e->round : e->widen;
-    SM_TRY(opencl_set_arguments(e->device, kernel, rounds ? of_round : of_widen, 4));
+    SM_TRY(opencl_set_arguments(e->device, kernel, arguments, 4));
     return OPENCL_CALL(e->device, clEnqueueNDRangeKernel, opencl_queue(e), kernel, 1, NULL, &global, &group, 0, NULL,
                        NULL);
 }
