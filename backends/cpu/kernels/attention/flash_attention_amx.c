@@ -126,7 +126,7 @@ static division divide(int64_t T, int64_t HS) {
     return (division){cpu_divide_up(T, CPU_BLOCK), cpu_divide_up(HS, CPU_AMX_K), cpu_divide_up(HS, CPU_BLOCK), false};
 }
 
-// Whether who reads a result of n_elems would not find it in the second-level caches.
+// Whether a result of n_elems is too large for its reader to find it in the second-level caches.
 static bool leaves_caches(int64_t n_elems, int n_threads) {
     return n_elems * (int64_t)sizeof(cpu_data) > n_threads * (int64_t)cpu_topology_level2_bytes() / 2;
 }

@@ -118,8 +118,8 @@ static bool shares_b(const cpu_product *p) {
     return p->b_col == 1 || p->k * p->n * (int64_t)sizeof(cpu_data) <= 4 * PACKED_BYTES;
 }
 
-// Whether who reads the result would not find it in the second-level caches: all of it is larger, or it is a weight's
-// gradient, which is read when all of them are there.
+// Whether the result is too large for its reader to find it in the second-level caches: all of it, or it is a weight's
+// gradient, which is read when all gradients are there.
 static bool leaves_caches(const cpu_product *p, int n_threads) {
     const int64_t n = p->m * p->n;
     const int64_t level2_bytes = (int64_t)cpu_topology_level2_bytes();

@@ -106,7 +106,7 @@ typedef struct {
     cpu_range cols;
 } finishing;
 
-// Whether a result, which nothing is done to, is larger than the second-level caches: who reads it will not find it
+// Whether a result to which nothing is done is larger than the second-level caches: its reader will not find it
 // there, and it is stored past them.
 static bool leaves_caches(const cpu_product *p, int n_threads) {
     return !p->add && p->bias == NULL && p->act == NULL && p->pre == NULL &&
