@@ -204,6 +204,7 @@ static sm_status check_gradients_late(measurement *m) {
     sm_sensors_read(m->sensors, &to);
     sm_sensors_leave_out(&m->before, &from, &to);
     keep_loss(m->row, loss);
+    m->late_check = -1;
     return SM_OK;
 }
 
@@ -504,23 +505,24 @@ static const char *stop_reason(const measurement *m, sm_status status) {
                                           : "";
 }
 
-// After the limit, too: the check then has as long again as all checks before it took, with their steps.
+// After the limit, too: the checks then have as long again as all checks before them took, with their steps.
 static sm_status check_what_is_left(measurement *m, sm_status status) {
     int64_t elapsed_ns = 0;
-    const bool has_samples = m->row->samples_ns.n > 0;
-    if (m->is_checked || !(status == SM_OK || (is_cut(status) && has_samples))) {
+    if (m->is_checked || !(status == SM_OK || (is_cut(status) && m->row->samples_ns.n > 0))) {
         return status;
     }
     char reason[SM_ROW_REASON_SIZE];
     SM_ROW_TEXT(reason, sm_error_message());
-    const sm_protocol *p = m->protocol;
-    const int64_t checks_ns = m->row->checks_ns != SM_ABSENT ? m->row->checks_ns : 0;
     if (m->deadline_ns != INT64_MAX) {
-        m->session->executable->deadline_ns = largest(sm_now_ns(), m->deadline_ns) + 3 * m->grace_ns + checks_ns;
+        m->session->executable->deadline_ns =
+            largest(sm_now_ns(), m->deadline_ns) + 3 * m->grace_ns + largest(m->row->checks_ns, 0);
     }
-    if (p->progress != NULL) {
-        p->progress(p->progress_ctx, SM_STAGE_LAST_CHECK, 0, 1);
+    if (m->protocol->progress != NULL) {
+        m->protocol->progress(m->protocol->progress_ctx, SM_STAGE_LAST_CHECK, 0, 1);
     }
+    const sm_reading before = m->before; // the sensors' span has ended
+    SM_TRY(m->row->samples_ns.n <= m->late_check ? check_gradients_late(m) : SM_OK);
+    m->before = before;
     const sm_status checked = last_check(m, NULL, &elapsed_ns);
     sm_step_count_checks(m->row, elapsed_ns);
     return checked == SM_OK && status != SM_OK ? sm_fail(status, "%s", reason) : checked;
