@@ -70,6 +70,12 @@ char *sm_text_of(const char *format, ...) __attribute__((format(printf, 1, 2)));
 const char *sm_text_in(char *text, size_t size_bytes, const char *format, ...) __attribute__((format(printf, 3, 4)));
 #define SM_TEXT_IN(size_bytes, ...) sm_text_in((char[size_bytes]){""}, (size_bytes), __VA_ARGS__)
 
+// Appends to a text, as far as there is room.
+void sm_append(char *text, size_t size_bytes, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+// Appends a part, after a separator where there is text before; nothing for "".
+void sm_append_part(char *text, size_t size_bytes, const char *separator, const char *part);
+
 // Frees a line after `show` got it; NULL: nobody does.
 void sm_show_line(void (*show)(void *ctx, const char *line), void *ctx, char *line);
 

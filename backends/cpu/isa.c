@@ -107,12 +107,9 @@ enum { N_ISAS = sizeof isas / sizeof isas[0] };
 
 // The names of those that are built: "amx, avx512_bf16".
 static const char *list_built(char text[SM_TEXT_SIZE]) {
-    size_t used = 0;
     text[0] = '\0';
     for (int i = 0; i < N_ISAS; i++) {
-        if (isas[i].kernels != NULL) {
-            used += (size_t)snprintf(text + used, SM_TEXT_SIZE - used, "%s%s", used == 0 ? "" : ", ", isas[i].name);
-        }
+        sm_append_part(text, SM_TEXT_SIZE, ", ", isas[i].kernels != NULL ? isas[i].name : "");
     }
     return text;
 }

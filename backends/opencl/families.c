@@ -39,7 +39,7 @@ sm_status opencl_choose_family(const opencl_facts *facts, const char *name, cons
                        : sm_fail(SM_ERR_UNSUPPORTED, "%s: family '%s' does not run here: %s; leave --isa out",
                                  device_id, families[i]->name, lacks);
         }
-        snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i > 0 ? ", " : "", families[i]->name);
+        sm_append_part(names, sizeof names, ", ", families[i]->name);
     }
     return sm_fail(SM_ERR_UNSUPPORTED, "%s: no family of kernels is called '%s'; there are: %s", device_id,
                    name == NULL ? "" : name, names);

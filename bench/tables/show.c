@@ -2,7 +2,6 @@
 #include "bench/tables/show.h"
 
 #include <math.h>
-#include <stdarg.h>
 
 // Four significant digits without an exponent, for 0.001 <= |ms| < 10000.
 const char *sm_text_ms(double ns, char *text, size_t size_bytes) {
@@ -34,18 +33,6 @@ const char *sm_text_spread(double percent, char text[32]) {
         snprintf(text, 32, percent < 9.95 ? "%.1f%%" : "%.0f%%", percent);
     }
     return text;
-}
-
-void sm_append(char *text, size_t size_bytes, const char *format, ...) {
-    const size_t used = strlen(text);
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text + used, size_bytes - used, format, arguments);
-    va_end(arguments);
-}
-
-void sm_append_part(char *text, size_t size_bytes, const char *separator, const char *part) {
-    sm_append(text, size_bytes, "%s%s", text[0] != '\0' && part[0] != '\0' ? separator : "", part);
 }
 
 void sm_append_spread(double percent, char *text, size_t size_bytes) {

@@ -33,12 +33,6 @@ const char *sm_plural(size_t n);
 // Whether a word is one of those that blanks divide.
 bool sm_is_word_of(const char *word, const char *words);
 
-// Appends to a text, as far as there is room.
-void sm_append(char *text, size_t size_bytes, const char *format, ...) __attribute__((format(printf, 3, 4)));
-
-// Appends a part, after a separator where there is text before; nothing for "".
-void sm_append_part(char *text, size_t size_bytes, const char *separator, const char *part);
-
 // Text under `name`; "" if it is null or not a text.
 const char *sm_json_word(const json_t *record, const char *name);
 

@@ -200,16 +200,12 @@ const char *cli_nearest(const char *text, const char *const *names, int n) {
     return best;
 }
 
-void cli_append_word(char *text, size_t size_bytes, const char *between, const char *word) {
-    sm_append(text, size_bytes, "%s%s", text[0] != '\0' ? between : "", word);
-}
-
 sm_status cli_no_such_name(const char *flag, const char *noun, const char *text, const char *const *names, int n) {
     char list[512] = "";
     const char *nearest = cli_nearest(text, names, n);
     SM_FAIL_IF(nearest != NULL, SM_ERR_USAGE, "%s: no %s '%s'; did you mean %s?", flag, noun, text, nearest);
     for (int i = 0; i < n; i++) {
-        cli_append_word(list, sizeof(list), ", ", names[i]);
+        sm_append_part(list, sizeof(list), ", ", names[i]);
     }
     return sm_fail(SM_ERR_USAGE, "%s: no %s '%s'; there are %s", flag, noun, text, list);
 }

@@ -711,7 +711,7 @@ bool cli_takes_list(const cli_flag *flag, cli_command command) {
 void cli_flag_argument(const cli_flag *flag, cli_command command, char text[CLI_ARGUMENT_SIZE]) {
     text[0] = '\0';
     for (const cli_choice *c = flag->choices; c != NULL && c->word != NULL; c++) {
-        cli_append_word(text, CLI_ARGUMENT_SIZE, "|", c->word); // "naive|fused|tuned"
+        sm_append_part(text, CLI_ARGUMENT_SIZE, "|", c->word); // "naive|fused|tuned"
     }
     sm_append(text, CLI_ARGUMENT_SIZE, "%s%s", flag->argument != NULL ? flag->argument : "",
               cli_takes_list(flag, command) && (flag->argument == NULL || strchr(flag->argument, ',') == NULL) ? LIST

@@ -282,7 +282,7 @@ static bool who_takes(const char *name, char letter, char *text, size_t size_byt
     text[0] = '\0';
     for (int i = 0; i < CLI_COMMAND_COUNT; i++) {
         if ((commands & (1u << i)) && strstr(text, cli_commands[i].name) == NULL) { // its forms have its name
-            cli_append_word(text, size_bytes, ", ", cli_commands[i].name);
+            sm_append_part(text, size_bytes, ", ", cli_commands[i].name);
         }
     }
     return commands != 0;
@@ -302,7 +302,7 @@ static sm_status unknown_flag(const parser *p, const char *name) {
     for (int i = 0; i < p->words.n_flags; i++) {
         names[i] = p->words.flags[i].name;
         if (strncmp(names[i], name, strlen(name)) == 0) {
-            cli_append_word(others, sizeof(others), ", --", names[i]);
+            sm_append_part(others, sizeof(others), ", --", names[i]);
         }
     }
     SM_FAIL_IF(others[0] != '\0', SM_ERR_USAGE, "--%s is the beginning of --%s; write it out", name, others);

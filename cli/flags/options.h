@@ -198,9 +198,6 @@ sm_status cli_options_parse(cli_command command, bool is_row, int argc, char **a
 sm_status cli_parse_ints(const char *what, const char *text, int64_t min, int64_t max, cli_ints *list);
 sm_status cli_parse_texts(const char *what, const char *text, cli_texts *list);
 
-// Appends a word to a text, after `between` unless the text is empty.
-void cli_append_word(char *text, size_t size_bytes, const char *between, const char *word);
-
 // The entry of `names` (n of them) that `text` probably meant; NULL if none is near enough.
 const char *cli_nearest(const char *text, const char *const *names, int n);
 

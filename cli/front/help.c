@@ -17,7 +17,7 @@ static const char *models_text(void) {
     const int n = sm_model_count();
     text[0] = '\0';
     for (int i = 0; i < n; i++) {
-        cli_append_word(text, sizeof text, i + 1 < n ? ", " : " and ", sm_model_at(i)->title);
+        sm_append_part(text, sizeof text, i + 1 < n ? ", " : " and ", sm_model_at(i)->title);
     }
     return text;
 }

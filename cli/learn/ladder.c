@@ -24,8 +24,8 @@ static sm_status list_ladders(const cli_options *options) {
                                                  [SM_RUNG_ON_CARDS] = " (cards)",
                                                  [SM_RUNG_ON_PROCESSORS] = " (processors)",
                                                  [SM_RUNG_BY_OPENBLAS] = ""};
-            cli_append_word(rungs, sizeof(rungs), ", ", rung->name);
-            cli_append_word(rungs, sizeof(rungs), "", places[rung->place]);
+            sm_append_part(rungs, sizeof(rungs), ", ", rung->name);
+            sm_append_part(rungs, sizeof(rungs), "", places[rung->place]);
         }
         json_array_append_new(records, json_pack("{s:s, s:s, s:s, s:s}", "ladder", ladder->name, "backend",
                                                  ladder->backend, "kind", sm_op_name(ladder->kind), "rungs", rungs));

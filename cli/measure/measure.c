@@ -173,7 +173,7 @@ sm_status cli_set_configuration(const cli_bench *bench, const cli_job *job, sm_r
     SM_ROW_TEXT(row->mode, sm_mode_name(job->mode));
     SM_ROW_TEXT(row->precision, cli_precision_name(job->precision));
     for (int i = 0; i < sm_backend_count(); i++) {
-        cli_append_word(row->backends, sizeof(row->backends), ",", sm_backend_at(i)->name);
+        sm_append_part(row->backends, sizeof(row->backends), ",", sm_backend_at(i)->name);
     }
     row->seed = (int64_t)job->plan.seed;
     if (job->op[0] != '\0') {

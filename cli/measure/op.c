@@ -77,16 +77,14 @@ static sm_status read_shape(const char *op, const char *shape, const sm_op_set *
             is_whole =
                 is_whole && end != at && sizes[i] > 0 && (double)sizes[i] < most && (*end == 'x' || *end == '\0');
             at = *end == 'x' ? end + 1 : end;
-            cli_append_word(form, sizeof form, "x", letters[i]);
+            sm_append_part(form, sizeof form, "x", letters[i]);
         }
     }
     return is_whole && *at == '\0' ? SM_OK : sm_fail(SM_ERR_USAGE, "--shape: %s takes %s, not '%s'", op, form, shape);
 }
 
 static void put(char text[SM_CASE_TEXT_SIZE], const char *letter, double value) {
-    char word[32];
-    snprintf(word, sizeof word, "%s=%.15g", letter, value);
-    cli_append_word(text, SM_CASE_TEXT_SIZE, " ", word);
+    sm_append_part(text, SM_CASE_TEXT_SIZE, " ", SM_TEXT_IN(32, "%s=%.15g", letter, value));
 }
 
 static void write_text(const cli_options *o, cli_job *job, const int64_t sizes[N_LETTERS]) {

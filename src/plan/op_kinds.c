@@ -91,14 +91,12 @@ static bool is_left_out(const sm_op *op, const char *clause) {
 
 void sm_op_equation(const sm_op *op, char text[SM_EQUATION_SIZE]) {
     static const char divider[] = ";  ";
-    size_t used = 0;
     text[0] = '\0';
     for (const char *clause = sm_op_get_info(op->kind)->equation; clause != NULL;) {
         const char *end = strstr(clause, divider);
         const int length = (int)(end != NULL ? (size_t)(end - clause) : strlen(clause));
-        if (!is_left_out(op, clause) && used < SM_EQUATION_SIZE) {
-            used += (size_t)snprintf(text + used, SM_EQUATION_SIZE - used, "%s%.*s", used > 0 ? divider : "", length,
-                                     clause);
+        if (!is_left_out(op, clause)) {
+            sm_append(text, SM_EQUATION_SIZE, "%s%.*s", text[0] != '\0' ? divider : "", length, clause);
         }
         clause = end != NULL ? end + sizeof divider - 1 : NULL;
     }

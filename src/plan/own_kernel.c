@@ -159,11 +159,11 @@ int sm_own_member_index(sm_op_kind kind, const char *name) {
 void own_signature(sm_op_kind kind, sm_own_language language, char text[SM_OWN_SIGNATURE_SIZE]) {
     const own_members m = own_members_of(kind);
     const bool is_c = language == SM_OWN_C;
-    int used = snprintf(text, SM_OWN_SIGNATURE_SIZE, "%s%d", is_c ? "" : "cl ", SM_OWN_KERNEL_VERSION);
-    for (int i = 0; i < m.n && used < SM_OWN_SIGNATURE_SIZE; i++) {
+    snprintf(text, SM_OWN_SIGNATURE_SIZE, "%s%d", is_c ? "" : "cl ", SM_OWN_KERNEL_VERSION);
+    for (int i = 0; i < m.n; i++) {
         if (is_c || !own_is_of_c_alone(m.list[i].type)) {
-            used += snprintf(text + used, (size_t)(SM_OWN_SIGNATURE_SIZE - used), " %s",
-                             is_c || m.list[i].type != OWN_RNG ? m.list[i].name : "DROPOUT");
+            sm_append(text, SM_OWN_SIGNATURE_SIZE, " %s",
+                      is_c || m.list[i].type != OWN_RNG ? m.list[i].name : "DROPOUT");
         }
     }
 }

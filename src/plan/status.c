@@ -136,6 +136,18 @@ const char *sm_text_in(char *text, size_t size_bytes, const char *format, ...) {
     return text;
 }
 
+void sm_append(char *text, size_t size_bytes, const char *format, ...) {
+    const size_t used = strlen(text);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text + used, size_bytes - used, format, arguments);
+    va_end(arguments);
+}
+
+void sm_append_part(char *text, size_t size_bytes, const char *separator, const char *part) {
+    sm_append(text, size_bytes, "%s%s", text[0] != '\0' && part[0] != '\0' ? separator : "", part);
+}
+
 void sm_show_line(void (*show)(void *ctx, const char *line), void *ctx, char *line) {
     if (show != NULL) {
         show(ctx, line);

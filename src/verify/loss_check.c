@@ -296,7 +296,6 @@ static sm_status check_sequence(subject of, const sm_loss_draw *draw, sm_loss_ch
     const uint32_t drawn = sm_philox4x32(sm_philox_key(draw->seed, "loss sequence"), (uint64_t)draw->round, 0).word[0];
     const int64_t most = (int64_t)(budget_sequence_flops / (2.0 * (double)plan->n_params));
     const int64_t T = most < plan->T ? most : plan->T;
-    const size_t used = strlen(result->how);
     SM_OWN(sm_device) *device = NULL;
     sm_loss_check whole = {.tolerance = tolerance_f32};
     if (backend == NULL || T <= of.slice.T) {
@@ -309,7 +308,7 @@ static sm_status check_sequence(subject of, const sm_loss_draw *draw, sm_loss_ch
     SM_TRY(backend->open(0, &(sm_open_options){.n_threads = 0}, &device));
     SM_TRY(reference_losses(&of, device, (sm_precision){.dtype = SM_F32}, T, l.want));
     SM_TRY(judge(&l, false, &whole));
-    snprintf(result->how + used, sizeof result->how - used, ", and %lld of one against the cpu backend", (long long)T);
+    sm_append(result->how, sizeof result->how, ", and %lld of one against the cpu backend", (long long)T);
     result->error = fmax(result->error, whole.error);
     return SM_OK;
 }

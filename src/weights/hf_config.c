@@ -11,17 +11,15 @@ enum { MAX_CONFIG_BYTES = 1 << 20 };
 static sm_status find_model(const char *path, const json_t *root, const sm_model **model) {
     const json_t *type = json_object_get(root, "model_type");
     const char *name = json_string_value(type);
-    char known[256]; // "'gpt2', 'llama'"
-    size_t used = 0;
+    char known[256] = ""; // "'gpt2', 'llama'"
     SM_FAIL_IF(type == NULL, SM_ERR_FORMAT, "%s: has no model_type", path);
     SM_FAIL_IF(name == NULL, SM_ERR_FORMAT, "%s: model_type is not a string", path);
-    for (int i = 0; i < sm_model_count() && used < sizeof known; i++) {
+    for (int i = 0; i < sm_model_count(); i++) {
         *model = sm_model_at(i);
         if (strcmp(name, (*model)->hf_model_type) == 0) {
             return SM_OK;
         }
-        used +=
-            (size_t)snprintf(known + used, sizeof known - used, "%s'%s'", i > 0 ? ", " : "", (*model)->hf_model_type);
+        sm_append(known, sizeof known, "%s'%s'", i > 0 ? ", " : "", (*model)->hf_model_type);
     }
     return sm_fail(SM_ERR_UNSUPPORTED, "%s: model_type is '%.64s'; supported: %s", path,
                    sm_is_printable(name) ? name : "?", known);

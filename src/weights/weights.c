@@ -110,13 +110,11 @@ static slot *find_slot(const slot_list *list, const sm_model *model, const char 
 
 // Writes "[2, 3]", truncated if `text` is full.
 static void format_shape(int n_dims, const int64_t *dims, char *text, size_t size_bytes) {
-    size_t used = (size_t)snprintf(text, size_bytes, "[");
-    for (int i = 0; i < n_dims && used < size_bytes; i++) {
-        used += (size_t)snprintf(text + used, size_bytes - used, "%s%lld", i > 0 ? ", " : "", (long long)dims[i]);
+    snprintf(text, size_bytes, "[");
+    for (int i = 0; i < n_dims; i++) {
+        sm_append(text, size_bytes, "%s%lld", i > 0 ? ", " : "", (long long)dims[i]);
     }
-    if (used < size_bytes) {
-        snprintf(text + used, size_bytes - used, "]");
-    }
+    sm_append(text, size_bytes, "]");
 }
 
 static bool is_ignored(const sm_model *model, const char *name) {

@@ -43,13 +43,13 @@ static void begin_kept(opencl_binder *b, const char *stem, const char *kernel, i
     const bool whole = is_whole(b, row_elems);
     char options[OPTIONS_SIZE] = "";
     if (whole) {
-        int used = snprintf(options, sizeof options, "-DWHOLE -DROW_VECS=%d",
-                            n_vecs * whole_vector(b->e->base.plan) <= MOST_KEPT_ELEMS ? (int)n_vecs : 0);
+        snprintf(options, sizeof options, "-DWHOLE -DROW_VECS=%d",
+                 n_vecs * whole_vector(b->e->base.plan) <= MOST_KEPT_ELEMS ? (int)n_vecs : 0);
         if (row_items != b->e->device->sizes.row_items) {
-            used += snprintf(options + used, sizeof options - (size_t)used, " -DROW_ITEMS_HERE=%d", row_items);
+            sm_append(options, sizeof options, " -DROW_ITEMS_HERE=%d", row_items);
         }
         if (group_rows > 1) {
-            snprintf(options + used, sizeof options - (size_t)used, " -DGROUP_ROWS=%d", group_rows);
+            sm_append(options, sizeof options, " -DGROUP_ROWS=%d", group_rows);
         }
     }
     opencl_begin(b, stem, options, kernel);

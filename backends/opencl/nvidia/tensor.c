@@ -412,10 +412,8 @@ static void multiply_by_wgmma(opencl_binder *b, const opencl_product *p, const w
              has_sums ? " -DCOLUMN_SUMS=1" : "", spares ? " -DSPARING" : "", p->leaves_squares ? " -DSQUARES=1" : "",
              t->is_low ? " -DCONSUMERS=1" : "");
     if (is_bytes(p)) {
-        const size_t used = strlen(options);
-        snprintf(options + used, sizeof options - used, " -DFP8_A=%s -DFP8_B=%s%s",
-                 sm_dtype_name(p->plan->tensors[p->a].dtype), sm_dtype_name(p->plan->tensors[p->b].dtype),
-                 is_careful(p) ? " -DCAREFUL=1" : "");
+        sm_append(options, sizeof options, " -DFP8_A=%s -DFP8_B=%s%s", sm_dtype_name(p->plan->tensors[p->a].dtype),
+                  sm_dtype_name(p->plan->tensors[p->b].dtype), is_careful(p) ? " -DCAREFUL=1" : "");
     }
     opencl_begin(b, "matmul_wgmma", options, "matmul");
     OPENCL_ARGS(b, arg_uint(beside), arg_uint((uint32_t)p->M), arg_uint((uint32_t)p->N),

@@ -228,14 +228,14 @@ static const opencl_recipe recipes[] = {
 
 static const char *explain(const opencl_facts *facts) {
     static char text[SM_TEXT_SIZE];
-    size_t used = (size_t)snprintf(text, sizeof text, "matrix units that compute rightly:");
+    snprintf(text, sizeof text, "matrix units that compute rightly:");
     for (int format = 0; format < N_UNITS_FORMATS; format++) {
         if (units_multiplies(facts, (units_format)format)) {
-            used += (size_t)snprintf(text + used, sizeof text - used, " %s", units_format_names[format]);
+            sm_append(text, sizeof text, " %s", units_format_names[format]);
         }
     }
     if (units_are_right(facts, UNITS_BF16, UNITS_BLOCKS)) {
-        snprintf(text + used, sizeof text - used, "; block reads");
+        sm_append(text, sizeof text, "; block reads");
     }
     return text;
 }
