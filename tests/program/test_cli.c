@@ -110,6 +110,7 @@ TEST(estimate_of_one_configuration) {
                "cpu: no fp8 products: it has no instructions for them; use bf16; for a device that is not here: "
                "--backend reference"},
               {"estimate -m tiny --backend reference --precision fp8", 0, "model_n_params", NULL},
+              {"estimate -m tiny --backend reference --mode tuned", 1, NULL, "no kernels to choose among; use fused\n"},
               {"estimate -m tiny --d-model 48 --n-head 3", 0, " 192   F: width of the MLP", NULL});
 }
 
