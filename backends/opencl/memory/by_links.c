@@ -20,7 +20,7 @@
 #include "backends/opencl/memory/collective.h"
 #include "clock.h"
 
-enum { LANDINGS = 4, AHEAD = 2 }; // slots; exchanges that the launching thread may be ahead of the device
+enum { AHEAD = 2 }; // exchanges that the launching thread may be ahead of the device
 
 typedef struct opencl_landing {
     opencl_shared memory;
@@ -52,10 +52,13 @@ static size_t slot_bytes_of(const sm_plan *plan) {
     return most_bytes;
 }
 
+// A sum waits in the queue for what the launching thread is ahead, and keeps its slot until then.
+static unsigned slots_of(size_t slot_bytes) { return slot_bytes <= (size_t)63 << 20 ? 8 : 4; }
+
 static bool is_linked(const opencl_device *device) { return opencl_has_peers(device) && device->peers->links != NULL; }
 
 size_t opencl_landing_bytes(const opencl_device *device, const sm_plan *plan) {
-    return is_linked(device) ? LANDINGS * slot_bytes_of(plan) : 0;
+    return is_linked(device) ? slots_of(slot_bytes_of(plan)) * slot_bytes_of(plan) : 0;
 }
 
 sm_status opencl_reserve_landing(opencl_executable *e) {
@@ -68,7 +71,7 @@ sm_status opencl_reserve_landing(opencl_executable *e) {
     l->slot_bytes = slot_bytes_of(e->base.plan);
     SM_TRY(opencl_get_kernel(e->device, "links", options, "links_sum", &l->sum));
     SM_TRY(opencl_get_kernel(e->device, "links", options, "links_sum_rounded", &l->sum_rounded));
-    SM_TRY(opencl_share(e->device, l->slot_bytes == 0 ? 1 : LANDINGS * l->slot_bytes, &l->memory));
+    SM_TRY(opencl_share(e->device, l->slot_bytes == 0 ? 1 : slots_of(l->slot_bytes) * l->slot_bytes, &l->memory));
     e->base.memory_bytes += l->memory.size_bytes;
     return SM_OK;
 }
@@ -197,7 +200,7 @@ static sm_status pull(opencl_executable *e, opencl_collective *c) {
     const own_slice s = slice_of(e, c);
     const size_t part_bytes = (size_t)part_elems(s.n_elems) * opencl_elem_bytes_of(e, c);
     l->n_arriving++;
-    c->slot = l->n_slots++ % LANDINGS;
+    c->slot = l->n_slots++ % slots_of(l->slot_bytes);
     c->start_ns = sm_now_ns();
     const cuda_address slot = l->memory.address + c->slot * l->slot_bytes;
     for (int k = 1; k < p->n_processes && s.size_bytes > 0; k++) { // at a time, each from another card
@@ -263,7 +266,7 @@ static sm_status step(opencl_executable *e, opencl_collective *c, opencl_stage b
         }
         break;
     case OPENCL_STAGE_ARRIVES:
-        if (before > from && l->n_arriving < LANDINGS && have_all_told(e, OPENCL_READY, c)) {
+        if (before > from && l->n_arriving < slots_of(l->slot_bytes) && have_all_told(e, OPENCL_READY, c)) {
             c->stage = OPENCL_STAGE_LANDED;
             SM_TRY(pull(e, c));
         }
