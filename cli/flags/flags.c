@@ -426,7 +426,7 @@ static const cli_flag flags[] = {
      ONE_OF(gradient_formats), .help = "format of the gradients that processes exchange"},
     {"Processes", "buckets", 0, CLI_TEXT, "SIZE", NULL, LOOP | WALK | NOT_ADVISE(SWEPT), AT(processes.buckets),
      .help = "what is exchanged together: 0: each gradient alone, after the backward; all: likewise, all at once; 25M: "
-             "so many bytes, while the backward continues; not given: 25M, or 50M with --shard optimizer"},
+             "so many bytes, while the backward continues; not given: 25M, or 60M with --shard optimizer"},
     {"Processes", "transport", 0, CLI_CHOICE, NULL, "auto", TRAIN | PROFILE | LOOP | RUN, AT(processes.transport),
      ONE_OF(transports),
      .help = "p2p: NVIDIA's cards of one host by their own links (NVLink); nccl: by NCCL, also between hosts; memory: "

@@ -2,13 +2,13 @@
 //
 // A bucket is about 25 MiB of gradients, as in PyTorch's DistributedDataParallel: large enough for full bandwidth,
 // small enough that many are exchanged while the backward continues. With a sharded optimizer each bucket also has
-// updates and a gather of its own, so it is twice as large. The backward completes a model's parameters from
-// the last to the first, so groups are cut from their ends; parameters outside of the blocks, whose gradients are
-// complete at another time, have buckets of their own. A parameter larger than a bucket is cut.
+// updates and a gather of its own, for which the host takes 50 us, so it is larger. The backward completes a model's
+// parameters from the last to the first, so groups are cut from their ends; parameters outside of the blocks, whose
+// gradients are complete at another time, have buckets of their own. All have the same size, so parameters are cut, too.
 #include "src/plan/params.h"
 #include "shard.h"
 
-enum { BUCKET_BYTES = 25 << 20, SHARDED_BUCKET_BYTES = 50 << 20 };
+enum { BUCKET_BYTES = 25 << 20, SHARDED_BUCKET_BYTES = 60 << 20 };
 
 static int64_t most_elems(const sm_plan *plan) {
     const int64_t given = plan->processes.bucket_bytes;
@@ -60,11 +60,10 @@ static void add_buckets(sm_plan *plan, const sm_params *params, int group, int64
 }
 
 void sm_params_cut(sm_plan *plan, const sm_params *params) {
-    const int64_t most = most_elems(plan);
     const int64_t way = plan->processes.bucket_bytes;
     for (int group = 0; group < params->n_groups; group++) {
         int64_t end = params->groups[group].n_elems; // of the elements that are not yet in a bucket
-        int64_t begin = end;                         // of the parameters collected for the next bucket
+        int64_t begin = end;                         // of the parameters collected for the next buckets
         bool in_blocks = false;
         for (int i = params->n_params - 1; i >= 0; i--) {
             const sm_param *p = &params->params[i];
@@ -72,7 +71,7 @@ void sm_params_cut(sm_plan *plan, const sm_params *params) {
                 continue;
             }
             const bool belongs = way == SM_BUCKETS_ALL || (p->layer >= 0) == in_blocks || !p->is_matrix;
-            if (begin < end && (!belongs || way == SM_BUCKETS_NAIVE || end - p->offset_elems > most)) {
+            if (begin < end && (!belongs || way == SM_BUCKETS_NAIVE)) {
                 add_buckets(plan, params, group, begin, end);
                 end = begin;
             }
