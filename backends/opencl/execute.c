@@ -4,7 +4,7 @@
 
 #include "backends/opencl/opencl.h"
 
-// Whether gradients of weights go to the queue aside: of 16-bit data, if they take long, and nothing is exchanged.
+// Whether gradients of weights go to the queue aside: of 16-bit data, if they take long.
 static bool uses_aside(const opencl_device *device, const sm_plan *plan) {
     double flops = 0;
     int n = 0;
@@ -13,8 +13,7 @@ static bool uses_aside(const opencl_device *device, const sm_plan *plan) {
         flops += counts ? sm_op_flops(plan, &plan->ops[i]) : 0;
         n += counts;
     }
-    return device->aside != NULL && !opencl_has_peers(device) && sm_dtype_is_narrow(plan->dtype) && n > 0 &&
-           flops / n >= device->least_aside_flops;
+    return device->aside != NULL && sm_dtype_is_narrow(plan->dtype) && n > 0 && flops / n >= device->least_aside_flops;
 }
 
 // Floats between the launches of an op, as many as any op of that course needs.
