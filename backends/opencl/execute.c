@@ -4,7 +4,7 @@
 
 #include "backends/opencl/opencl.h"
 
-// Whether gradients of weights go to the queue aside: of 16-bit data, if they take long.
+// Whether gradients of weights go to the queue aside: if they take long, of 16-bit data, or in tf32 on a card by itself.
 static bool uses_aside(const opencl_device *device, const sm_plan *plan) {
     double flops = 0;
     int n = 0;
@@ -13,7 +13,8 @@ static bool uses_aside(const opencl_device *device, const sm_plan *plan) {
         flops += counts ? sm_op_flops(plan, &plan->ops[i]) : 0;
         n += counts;
     }
-    return device->aside != NULL && sm_dtype_is_narrow(plan->dtype) && n > 0 && flops / n >= device->least_aside_flops;
+    return device->aside != NULL && n > 0 && flops / n >= device->least_aside_flops &&
+           (sm_dtype_is_narrow(plan->dtype) || (plan->products == SM_PRODUCTS_TF32 && !opencl_has_peers(device)));
 }
 
 // Floats between the launches of an op, as many as any op of that course needs.
