@@ -9,8 +9,9 @@
 //
 // With a sharded optimizer, each process gets its slice of a bucket's sum and updates it (optimizer.c), in the order in
 // which the next forward needs the parameters: after the norm, or before it if it never clips. The slices of a bucket
-// are gathered while the next ones are updated, and the forward waits for each before the first read. Each process has 1/N of the loss's derivative (sm_fill_hyper), so
-// that sums are means.
+// are gathered while the next ones are updated, and the forward waits for each before the first read. A process whose
+// slice is empty waits where the others do, so that none waits for others while they need it to go on. Each process has
+// 1/N of the loss's derivative (sm_fill_hyper), so that sums are means.
 #include "src/optim/optimizer.h"
 #include "src/rewrites/passes.h"
 
@@ -113,8 +114,7 @@ static bool is_finished(const sm_op_list *l, int tensor) {
 
 // Waits for the sums, in the order of their start: for all buckets, or for those that `op` reads or adds to.
 static void finish_sums(sm_op_list *l, sm_phase range, const sm_op *op) {
-    const int n = l->n;
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < l->n; i++) {
         const int tensor = l->ops[i].out[0];
         const bool is_start = l->ops[i].kind == SM_OP_ALL_REDUCE_START || l->ops[i].kind == SM_OP_REDUCE_SCATTER_START;
         const bool is_of_op = op == NULL || is_among(l->plan, op->operands, SM_MAX_OPERANDS, tensor);
@@ -136,7 +136,6 @@ static void append_of(sm_op_list *l, const sm_bucket *bucket, bool are_updates) 
     for (const sm_op *op = l->plan->ops + optimizer.first; op < l->plan->ops + optimizer.end; op++) {
         if (is_of_shard(l->plan, op) && sm_op_is_update(l->plan, op) == are_updates &&
             reads(l->plan, op, bucket->own_gradient)) {
-            finish_sums(l, SM_PHASE_OPTIMIZER, op);
             sm_ops_append(l, *op);
         }
     }
@@ -146,7 +145,9 @@ static void append_of(sm_op_list *l, const sm_bucket *bucket, bool are_updates) 
 static void update_and_gather(sm_op_list *l, const milestones *m) {
     for (int k = 0; k < l->plan->n_buckets; k++) {
         const sm_bucket *bucket = &l->plan->buckets[m[k].bucket];
+        const sm_op summed = make(l->plan, SM_OP_COMMUNICATION_FINISH, SM_PHASE_OPTIMIZER, bucket->gradient);
         sm_op op = make(l->plan, SM_OP_ALL_GATHER_START, SM_PHASE_OPTIMIZER, bucket->value);
+        finish_sums(l, SM_PHASE_OPTIMIZER, &summed);
         op.out[SM_OUT(all_gather_start, w)] = bucket->working_copy;
         append_of(l, bucket, true);
         sm_ops_append(l, op);
@@ -171,7 +172,7 @@ static void rebuild(sm_op_list *l, const milestones *m) {
             update_and_gather(l, m);
         }
         if (plan->ops[i].attr.when == SM_WHEN_LAST || i >= optimizer.first) {
-            finish_sums(l, plan->ops[i].range, &plan->ops[i]);
+            finish_sums(l, plan->ops[i].range, i == optimizer.first && is_sharded ? NULL : &plan->ops[i]);
         }
         if (!is_of_shard(plan, &plan->ops[i])) {
             sm_ops_append(l, plan->ops[i]);

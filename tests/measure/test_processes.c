@@ -5,11 +5,12 @@
 
 enum { N_PROCESSES = 3 };
 static bool never_clips;
+static int64_t bucket_bytes;
 
 static sm_status build_of(const sm_model_config *config, int64_t T, int rank, bool is_sharded,
                           const sm_optimizer *optimizer, sm_mode mode, bool one_micro_batch, sm_plan **plan) {
     const sm_plan_options options = {TRAINING_BY(optimizer, 2, T, SM_BF16), .one_micro_batch = one_micro_batch,
-                                     .processes = {N_PROCESSES, rank, false, is_sharded, never_clips, 0}};
+                                     .processes = {N_PROCESSES, rank, false, is_sharded, never_clips, bucket_bytes}};
     SM_TRY(sm_model_build(config, &options, plan));
     return sm_plan_rewrite(*plan, mode, 0);
 }
@@ -209,6 +210,7 @@ TEST(test_an_empty_slice_has_a_norm_of_zero) {
         n_zeroed += plan->ops[i].kind == SM_OP_ZERO && plan->ops[i].range == SM_PHASE_OPTIMIZER;
     }
     assert_true(n_empty > 0);
+    bucket_bytes = 0;
     assert_int_equal(n_zeroed, n_empty);
 }
 
@@ -292,6 +294,26 @@ TEST(test_weights_are_waited_for) {
             check_weights(plan, &plan->buckets[k]);
         }
     }
+}
+
+// A process whose slice of a bucket is empty exchanges what the others do, in the same order.
+TEST(test_all_processes_exchange_the_same) {
+    static char texts[2 * N_PROCESSES][1 << 16];
+    int n_empty = 0;
+    bucket_bytes = 2 * SM_SLICE_BLOCK * (int64_t)sizeof(float);
+    for (int i = 0; i < 2 * N_PROCESSES; i++) {
+        never_clips = i % 2 == 0;
+        SM_OWN(sm_plan) *plan = build_with_rows(sm_model_at(0), i / 2, true, SM_MODE_FUSED, true);
+        for (const sm_op *op = plan->ops; op < plan->ops + plan->n_ops; op++) {
+            if (sm_op_is_communication(op->kind)) {
+                sm_append(texts[i], sizeof texts[i], "%s %s, ", sm_op_name(op->kind), plan->tensors[op->out[0]].name);
+            }
+            n_empty += op->range == SM_PHASE_OPTIMIZER && op->kind == SM_OP_ZERO;
+        }
+        assert_string_equal(texts[i], texts[i % 2]);
+    }
+    assert_true(n_empty > 0);
+    bucket_bytes = 0;
 }
 
 static int64_t state_elems(const sm_plan *plan) {
