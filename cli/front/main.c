@@ -132,9 +132,8 @@ static sm_status check_output(const cli_options *options, const cli_flag *flag, 
                "--%s: %s is not a regular file", flag->name, path);
     SM_FAIL_IF(
         sm_is_word_of(flag->name, "output-file bundle trace log") && sm_has_ending(path, "html htm pdf xml xlsx"),
-        SM_ERR_USAGE,
-        "--%s: %s: it is written as .jsonl, .json, .csv or .md; `stepmark report ROWS --output page.html` makes a page",
-        flag->name, path);
+        SM_ERR_USAGE, "--%s: %s: it is written as %s; `stepmark report ROWS --output page.html` makes a page",
+        flag->name, path, strcmp(flag->name, "output-file") == 0 ? ".jsonl, .json, .csv or .md" : "JSON");
     SM_FAIL_IF(!is_folder && is_named_twice(options, flag, path), SM_ERR_USAGE,
                "--%s: %s is read or written by another flag or operand, too; give another name", flag->name, path);
     // A page is no .pdf: what opens a file goes by its ending.
@@ -207,8 +206,8 @@ static int run_command(cli_command called, int argc, char **argv) {
         return usage_error(cli_commands[command].name);
     }
     // Fits output for a person to the terminal; data and a model's text are not changed.
-    const bool is_read = (sm_format_is_read(options.out.format) && options.command != CLI_GENERATE) ||
-                         options.command == CLI_REPORT; // which shows a table
+    const sm_format format = options.out.format; // SM_FORMAT_COUNT: of `report`, which then shows a table
+    const bool is_read = (sm_format_is_read(format) || format == SM_FORMAT_COUNT) && options.command != CLI_GENERATE;
     if (!options.generate.raw) {
         stdout = sm_screen_open(stdout, options.help || is_read || options.train.profile);
     }

@@ -143,7 +143,7 @@ TEST(outputs_are_checked_first) {
         {"report $T/rows --output md", 2, NULL, "md is a format"},
         {"report $T/rows --output=", 2, NULL, "--output: empty"},
         {"report $T/rows --output $T/a.pdf", 2, NULL, "there is no .pdf"},
-        {"report $T/rows --bundle $T/a.html", 2, NULL, "/a.html: it is written as"},
+        {"report $T/rows --bundle $T/a.html", 2, NULL, "/a.html: it is written as JSON;"},
         {"score --share --output-file $T/none.jsonl", 1, NULL, "; `stepmark score` measures one"},
         {"report $T/texts/sub -o text", 1, NULL, "/sub: a folder; give a file"},
         {"compare 'run -m tiny' 'run -m tiny'", 1, NULL, "--interleaved compares command lines"},

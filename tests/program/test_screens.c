@@ -10,8 +10,6 @@
 
 #define ROWS SM_TEST_GOLDEN_DIR "/screens/rows.jsonl"
 
-enum { COMMAND_SIZE = 1024 };
-
 static const int widths[] = {80, 120};
 static char screen[SCREEN_SIZE];
 
@@ -69,9 +67,10 @@ TEST(every_subcommand_fits) {
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]) && repeats_paths(); i++) {
         run_command(cases[i].arguments, 80, cases[i].code);
     }
+    assert_int_equal(run_on_terminal(80, SM_TEST_BINARY " report " ROWS " -o csv", screen), 0);
+    assert_non_null(too_wide(screen, 2000)); // data are not changed
 }
 
-// Of the subcommands that there are.
 TEST(every_help_fits) {
     static char all[SCREEN_SIZE];
     run_command("--help", 120, 0);
