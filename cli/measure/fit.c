@@ -13,12 +13,10 @@ static const struct {
 static const double expected_efficiency = 0.6;
 
 // Assumed if a device's ceilings are unknown.
-static const double unknown_flops = 1e9;
-static const double unknown_bandwidth = 5e9;
+static const double unknown_flops = 1e9, unknown_bandwidth = 5e9;
 
 // Time for peaks, for weights, and for the checks' work on each parameter.
-static const double overhead_seconds = 6;
-static const double check_seconds_a_param = 3e-8;
+static const double overhead_seconds = 6, check_seconds_a_param = 3e-8;
 
 // The rest is for the machine itself and the loss check's copy of the weights.
 static const double memory_share = 0.8;
@@ -34,18 +32,20 @@ typedef struct {
     double step_seconds, total_seconds;
 } prediction;
 
-// `fit_s` 0: T was given, so that B alone was chosen.
-static void announce(const cli_job *job, const sm_device_info *info, const prediction *p, double fit_s, bool fits) {
-    const bool known = info->free_bytes > 0; // OpenCL tells the whole alone
+// `fit_s` 0: T was given, so that B alone was chosen. OpenCL tells the whole memory, and not what is free of it.
+static void announce(const cli_job *job, const sm_device_info *info, const prediction *p, double fit_s,
+                     int64_t limit_bytes, bool fits) {
+    const int64_t here_bytes = (int64_t)(info->free_bytes > 0 ? info->free_bytes : info->memory_bytes);
+    const bool is_limited = limit_bytes > 0 && limit_bytes < here_bytes;
     char how[128] = "";
-    if (fit_s > 0) {
+    if (fit_s > 0 && (fits || p->total_seconds > fit_s)) {
         snprintf(how, sizeof(how), ", %s %.0f s (--fit; -b and --seq-len choose otherwise)",
                  fits ? "to end within" : "more than", fit_s);
     }
     cli_say("%s: %s: %s B=%lld T=%lld: %s of %s%s, at most about %.2g s a step%s", info->id, job->model,
             fits || fit_s == 0 ? "chose" : "takes the smallest,", (long long)job->B, (long long)job->T,
-            SM_TEXT_BYTES(p->memory_bytes), SM_TEXT_BYTES(known ? info->free_bytes : info->memory_bytes),
-            known ? " available" : "", p->step_seconds, how);
+            SM_TEXT_BYTES(p->memory_bytes), SM_TEXT_BYTES(is_limited ? limit_bytes : here_bytes),
+            is_limited || info->free_bytes > 0 ? " available" : "", p->step_seconds, how);
 }
 
 sm_status cli_fit(cli_bench *bench, int64_t limit_bytes, cli_job *job) {
@@ -60,7 +60,8 @@ sm_status cli_fit(cli_bench *bench, int64_t limit_bytes, cli_job *job) {
     const double bandwidth = peaks.bandwidth_bytes_per_s > 0 ? peaks.bandwidth_bytes_per_s : unknown_bandwidth;
     const int n_warmup = job->protocol.n_warmup >= 0 ? job->protocol.n_warmup : N_AUTO_WARMUP;
     const double n_steps = (double)(n_warmup + job->protocol.n_repetitions + N_INSTRUMENTED + N_CHECKED);
-    for (size_t i = 0; i < sizeof(candidates) / sizeof(candidates[0]); i++) {
+    bool fits = false;
+    for (size_t i = 0; i < sizeof(candidates) / sizeof(candidates[0]) && !fits; i++) {
         const bool is_tried = i > 0 && candidates[i].B == candidates[i - 1].B; // with the length that is given
         if (T > 0 ? is_tried : candidates[i].T > job->config.context) {
             continue;
@@ -77,11 +78,8 @@ sm_status cli_fit(cli_bench *bench, int64_t limit_bytes, cli_job *job) {
             sm_pass_ideal_ns(plan, job->pass, job->protocol.n_accum, flops, bandwidth) / 1e9 / expected_efficiency;
         p.total_seconds = overhead_seconds + check_seconds_a_param * (double)plan->n_params + p.step_seconds * n_steps;
         const bool is_free = info.free_bytes == 0 || (double)p.memory_bytes <= memory_share * (double)info.free_bytes;
-        if (is_free && (limit_bytes == 0 || (int64_t)p.memory_bytes <= limit_bytes) && p.total_seconds <= share_s) {
-            announce(job, &info, &p, T > 0 ? 0 : share_s, true);
-            return SM_OK;
-        }
+        fits = is_free && (limit_bytes == 0 || (int64_t)p.memory_bytes <= limit_bytes) && p.total_seconds <= share_s;
     }
-    announce(job, &info, &p, T > 0 ? 0 : share_s, false);
+    announce(job, &info, &p, T > 0 ? 0 : share_s, limit_bytes, fits);
     return SM_OK;
 }

@@ -104,8 +104,8 @@ cli_command cli_run_args_command(const json_t *args); // CLI_RUN or CLI_LOOP
 // For a row of unknown origin: SM_ERR_FORMAT names the first flag that cli_run_args_make does not write, or repeats.
 sm_status cli_run_args_check(const json_t *args);
 
-// Sets job->B, and job->T if it is 0: the largest work of a fixed list that fits the device's free memory, the limit (0:
-// none) and, at 60% of the measured ceilings, this device's share of the seconds of --fit for warm-up, samples and
+// Sets job->B, and job->T if it is 0: the largest work of a fixed list that fits the device's free memory, the limit
+// (0: none) and, at 60% of the measured ceilings, this device's share of the seconds of --fit for warm-up, samples and
 // attribution; the smallest of the list if none fits. Prints its choice and the reason on stderr.
 sm_status cli_fit(cli_bench *bench, int64_t limit_bytes, cli_job *job);
 

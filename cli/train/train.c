@@ -235,9 +235,12 @@ static sm_status open_files(training *t) {
         o->model.weights = t->weights;
     }
     SM_TRY(cli_job_of(o, t->comm, &t->job));
-    const sm_model_size *size = sm_model_size_find(t->job.config.model, o->model.models.texts[0]); // NULL: of -m auto
-    SM_FAIL_IF(o->model.weights != NULL && size != NULL && size->config.n_layer != t->job.config.n_layer, SM_ERR_USAGE,
-               "-m %s: the model of --weights has another size; leave -m out", size->name);
+    const char *name = o->model.models.texts[0];
+    const sm_model_size *size = sm_model_size_find(t->job.config.model, name);
+    const bool is_it = size != NULL && size->config.n_layer == t->job.config.n_layer &&
+                       size->config.d_model == t->job.config.d_model;
+    SM_FAIL_IF(o->model.weights != NULL && !is_it && strcmp(name, "auto") != 0, SM_ERR_USAGE,
+               "-m %s: the model of --weights has another size; leave -m out", name);
     SM_TRY(cli_settings(o, &t->settings.optimizer));
     SM_TRY(set_recipe(t));
     // --accum from --global-batch.

@@ -35,7 +35,7 @@ sm_status sm_comm_open(const sm_comm_options *options, sm_comm **comm) {
     }
     const char *n = getenv("WORLD_SIZE");
     SM_FAIL_IF(n != NULL && atoi(n) > 1 && getenv("TORCHELASTIC_RUN_ID") != NULL, SM_ERR_USAGE,
-               "torchrun has started %s processes, each of which would train alone; start them by mpirun -n %s", n, n);
+               "torchrun has started %s processes (WORLD_SIZE), each of which would work alone; give mpirun -n %s", n, n);
     *comm = sm_calloc(1, sizeof **comm);
     **comm = (sm_comm){.options = *options, .size = 1, .local_size = 1};
     return SM_OK;

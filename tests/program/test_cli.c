@@ -252,7 +252,7 @@ TEST(check_seed_draws_the_places) {
 // --fit's time is that of all devices together.
 TEST(devices_share_the_time) {
     CHECK_ALL({"run -m tiny --fit 20 --backend cpu -r 1 -w 0 --no-peaks", 0, NULL, "to end within 20 s"},
-              {"run -m tiny --max-memory 0.0013 --backend cpu -r 1 -w 0 --no-peaks", 0, NULL, "chose B=2 T=64"},
+              {"run -m tiny --max-memory 0.0013 --backend cpu -r 1 -w 0 --no-peaks", 0, NULL, "chose B=2 T=64: 1.23 MiB of 1.33 MiB available"},
               {"run -m tiny --max-memory 0.0001 --backend cpu -r 1 -w 0 --no-peaks", 1, "oom", "104.86 KiB allowed"},
               {"run -m tiny --fit 20 --backend cpu,reference -r 1 -w 0 --no-peaks", 0, NULL, "to end within 10 s"});
 }
@@ -357,10 +357,9 @@ TEST(masks_bind_threads) {
               {"run -m tiny --backend cpu -b 1 --seq-len 8 -w 0 -r 1 --cpu-mask 65000", 2, NULL, "may use"});
 }
 
-// Whose processes would not know each other.
 TEST(torchrun_is_no_launcher) {
     assert_true(setenv("WORLD_SIZE", "2", 1) == 0 && setenv("TORCHELASTIC_RUN_ID", "none", 1) == 0);
-    expect_run("train -m tiny --steps 1", 2, NULL, "start them by mpirun -n 2");
+    expect_run("train -m tiny --steps 1", 2, NULL, "(WORLD_SIZE), each of which would work alone; give mpirun -n 2");
     assert_true(unsetenv("TORCHELASTIC_RUN_ID") == 0);
     expect_exit("train -m tiny --steps 1", 0);
     assert_true(unsetenv("WORLD_SIZE") == 0);
@@ -524,6 +523,7 @@ TEST(architectures_and_optimizers_are_chosen) {
               {"train -m tiny --nesterov 1 --steps 1", 2, NULL, "--nesterov: AdamW has no such setting"},
               {"train --init -m tiny --save $T/chosen", 0, "GPT-2 tiny", NULL},
               {"train --weights $T/chosen -m small", 2, NULL, "-m small: the model of --weights has another size"},
+              {"train --weights $T/chosen -m 0.6B", 2, NULL, "-m 0.6B: the model of"},
               {"train --weights $T/chosen --arch gpt2", 2, NULL, "--arch: the model of --weights fixes it"});
     json_auto_t *row = run_row("run -m tiny --backend cpu -b 1 --seq-len 8 -w 0 -r 1 --no-peaks");
     assert_string_equal(json_string_value(json_object_get(row, "model_arch")), "gpt2");
