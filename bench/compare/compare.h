@@ -64,8 +64,8 @@ typedef struct {
 // Whether a figure bears no verdict, and why, with what to do about it: "busy machine: other processes kept 1.7 of
 // 2 processors busy; try -t 1, or again when it is idle". So it is
 //   - busy: others left fewer processors than it has threads, or the hypervisor took some; and its samples are not
-//     steady, or half as many preemptions were counted as samples; or, on a card, its slowest twentieth is not known to
-//     lie within SM_SPREAD_LIMIT percent of the median. Threads of their own alone disturb no verdict
+//     steady, or half as many preemptions were counted as samples, or on a card instead its slowest twentieth is not
+//     known to lie within SM_SPREAD_LIMIT percent of the median. Threads of their own alone disturb no verdict
 //   - not what it says: more processors kept busy than it has threads; or stopped, by a cgroup's quota or a signal
 //   - too noisy to use: its 95% interval reaches more than SM_USABLE_LIMIT percent from the median
 bool sm_doubt(const sm_conditions *of, char text[SM_DOUBT_SIZE]);
@@ -142,9 +142,9 @@ void sm_comparison_free(sm_comparison *comparison);
 // The difference of two rows alone, by an array of their samples (sm_compare_unpaired).
 sm_difference sm_compare_samples(const json_t *row_a, const json_t *row_b, const char *samples, double alpha);
 
-// For rows that did the same work: how much faster the fastest is than each other row, as an array of texts: "fused is 1.36
-// (1.31-1.41) times faster than naive", with the 95% interval of the ratio; or that the two are not distinct, or have
-// too few samples. Rows without figures are left out; rounds count together. The caller owns it.
+// For rows that did the same work: how much faster the fastest is than each other row, as an array of texts: "fused is
+// 1.36 (1.31-1.41) times faster than naive", with the 95% interval of the ratio; or that the two are not distinct, or
+// have too few samples. Rows without figures are left out; rounds count together. The caller owns it.
 json_t *sm_fastest_sentences(const json_t *rows);
 
 // For rows of attention by itself, naive and flash at the same lengths: the length from which on flash is faster at all
