@@ -133,7 +133,8 @@ static const char also_called[] =
     "eval-interval eval-steps, log-every log-interval, run out-dir output-dir, save-every checkpoint checkpoint-every "
     "save-steps, weights init-from checkpoint model-path model-name-or-path, tokens+temperature max-new-tokens "
     "n-predict, recompute gradient-checkpointing activation-checkpointing, block full, shard zero fsdp, progress "
-    "verbose, mpirun nproc-per-node nnodes node-rank local-rank world-size num-processes ddp distributed deepspeed";
+    "verbose, processes nproc-per-node world-size num-processes, mpirun nproc-per-node nnodes node-rank local-rank "
+    "world-size num-processes ddp distributed deepspeed";
 
 static int min_int(int a, int b) { return a < b ? a : b; }
 

@@ -308,8 +308,8 @@ static sm_status unknown_flag(const parser *p, const char *name) {
     SM_FAIL_IF(others[0] != '\0', SM_ERR_USAGE, "--%s is the beginning of --%s; write it out", name, others);
     const char *launcher = names[p->words.n_flags] = "mpirun";
     const char *nearest = cli_nearest(name, names, p->words.n_flags + 1);
-    SM_FAIL_IF(nearest == launcher, SM_ERR_USAGE, "unknown flag --%s; N processes: mpirun -n N stepmark %s", name,
-               cli_commands[p->command].name);
+    SM_FAIL_IF(nearest == launcher, SM_ERR_USAGE,
+               "unknown flag --%s; N processes share a training: mpirun -n N stepmark train", name);
     SM_FAIL_IF(nearest == NULL, SM_ERR_USAGE, "unknown flag --%s", name);
     return sm_fail(SM_ERR_USAGE, "unknown flag --%s; did you mean --%s?", name, nearest);
 }

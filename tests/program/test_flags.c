@@ -116,8 +116,9 @@ TEST(abbreviations_mean_one_flag) {
 TEST(suggestions_are_near) {
     CHECK_ALL({"run --backend npu", 2, NULL, "no backend or device 'npu'; there are all, cpu,"},
               {"profile --by mean", 2, NULL, "there are op, layer, kind"}, {"benchmark", 2, NULL, "mean 'score'?"},
-              {"train --nproc_per_node=2", 2, NULL, "N processes: mpirun -n N stepmark train"},
+              {"train --nproc_per_node=2", 2, NULL, "a training: mpirun -n N stepmark train"},
               {"help walk", 0, "stepmark walk: ", NULL}, {"help nothing", 2, NULL, "subcommand 'nothing'"},
+              {"estimate --nproc-per-node 2", 2, NULL, "did you mean --processes?"},
               {"run --device cuda", 2, NULL, "mean --backend?"}, {"run --backend cuda:0", 2, NULL, "mean opencl?"},
               {"run --precision bfloat16", 2, NULL, "mean bf16?"}, {"run --precision FP16", 2, NULL, "mean fp16?"},
               {"run --iters 8", 2, NULL, "mean --repetitions?"}, {"train --max_iters 8", 2, NULL, "mean --steps?"},
