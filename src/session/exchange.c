@@ -638,6 +638,7 @@ sm_status sm_exchange_run(sm_exchange *x, sm_executable *executable, int at, int
 }
 
 sm_status sm_exchange_complete(sm_exchange *x, sm_executable *executable, bool with_gradients) {
+    SM_TRY(sm_exchange_finish(x, SM_NO_TENSOR)); // sums that no optimizer has waited for: a gather does not follow them
     for (int i = 0; x != NULL && i < x->plan->n_ops; i++) {
         sm_op op = x->plan->ops[i];
         const bool is_gradient = op.kind == SM_OP_REDUCE_SCATTER_START;
@@ -646,10 +647,9 @@ sm_status sm_exchange_complete(sm_exchange *x, sm_executable *executable, bool w
                    ? begin(x, executable, &x->transfers[2 * i + 1], &op, op.out[0], SM_COMM_ALL_GATHER)
                    : SM_OK);
     }
-    if (x == NULL || !x->plan->processes.is_sharded) {
-        return SM_OK;
+    if (x != NULL) {
+        x->is_apart = false;
     }
-    x->is_apart = false;
     return sm_exchange_finish(x, SM_NO_TENSOR);
 }
 
