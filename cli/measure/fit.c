@@ -45,7 +45,7 @@ static void announce(const cli_job *job, const sm_device_info *info, const predi
     cli_say("%s: %s: %s B=%lld T=%lld: %s of %s%s, at most about %.2g s a step%s", info->id, job->model,
             fits || fit_s == 0 ? "chose" : "takes the smallest,", (long long)job->B, (long long)job->T,
             SM_TEXT_BYTES(p->memory_bytes), SM_TEXT_BYTES(is_limited ? limit_bytes : here_bytes),
-            is_limited || info->free_bytes > 0 ? " available" : "", p->step_seconds, how);
+            is_limited ? " allowed" : info->free_bytes > 0 ? " available" : "", p->step_seconds, how);
 }
 
 sm_status cli_fit(cli_bench *bench, int64_t limit_bytes, cli_job *job) {

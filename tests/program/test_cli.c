@@ -252,7 +252,7 @@ TEST(check_seed_draws_the_places) {
 // --fit's time is that of all devices together.
 TEST(devices_share_the_time) {
     CHECK_ALL({"run -m tiny --fit 20 --backend cpu -r 1 -w 0 --no-peaks", 0, NULL, "to end within 20 s"},
-              {"run -m tiny --max-memory 0.0013 --backend cpu -r 1 -w 0 --no-peaks", 0, NULL, "chose B=2 T=64: 1.23 MiB of 1.33 MiB available"},
+              {"run -m tiny --max-memory 0.0013 --backend cpu -r 1 -w 0 --no-peaks", 0, NULL, "chose B=2 T=64: 1.23 MiB of 1.33 MiB allowed"},
               {"run -m tiny --max-memory 0.0001 --backend cpu -r 1 -w 0 --no-peaks", 1, "oom", "104.86 KiB allowed"},
               {"run -m tiny --fit 20 --backend cpu,reference -r 1 -w 0 --no-peaks", 0, NULL, "to end within 10 s"});
 }
