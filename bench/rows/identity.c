@@ -107,7 +107,7 @@ void sm_identity_key_of(const json_t *row, sm_identity_key *key) {
     }
     key->is_named = model_name(row)[0] != '\0';
     for (int i = 0; i < n_keyed; i++) {
-        known_value(row, keyed[i], text);
+        sm_identity_value(row, keyed[i], text);
         key->values[i] = text[0] != '\0' ? sm_fnv1a(SM_FNV1A_START, text, strlen(text)) | 1 : 0;
     }
 }
@@ -162,8 +162,8 @@ int sm_identity_text(const json_t *a, const json_t *b, unsigned parts, bool with
         if ((bits & ~named & SM_PART(part)) == 0 || !differs(&x, &y, i)) {
             continue;
         }
-        known_value(a, keyed[i], own);
-        known_value(b, keyed[i], other);
+        sm_identity_value(a, keyed[i], own);
+        sm_identity_value(b, keyed[i], other);
         const bool is_factor = part >= SM_FACTOR_MACHINE;
         named |= is_factor ? SM_PART(part) : 0;
         n++;

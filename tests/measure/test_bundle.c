@@ -98,6 +98,13 @@ TEST(places_of_two_widths) {
     assert_string_equal(text_at(records, 0, "machine"), "B");
     assert_null(text_at(records, 0, "work"));
     assert_string_equal(text_at(records, 1, "work"), "d_model 128");
+
+    json_object_set_new(wide, "d_model", json_integer(64));
+    sm_json_set_new(wide, "loop.n_processes", json_integer(4)); // a row without it is of one
+    json_decref(records);
+    json_decref(refused);
+    sm_leaderboard_make(rows, NULL, NULL, &records, &refused);
+    assert_string_equal(text_at(records, 1, "work"), "loop.n_processes 4");
 }
 
 // Whoever brought the fastest kernel: it is marked, and is not held against this program's.
