@@ -14,10 +14,10 @@ static void wait_for_share(int64_t begin_ns) {
 
 static bool is_step(const sm_stepper *s) { return sm_plan_is_step(s->session->plan); }
 
-// Phases that micro-batch `index` of a step executes: zero-grad before the first, the optimizer after the last.
+// What micro-batch `index` of a step executes: zero-grad before the first; after the last sums, and the optimizer.
 static unsigned micro_phases(const sm_stepper *s, int index) {
     const unsigned others = (index > 0 ? SM_RUN_ZERO_GRAD : 0u) | (index + 1 < s->n_accum ? SM_RUN_OPTIMIZER : 0u);
-    return s->phases & ~others;
+    return (s->phases & ~others) | (index + 1 < s->n_accum ? SM_RUN_MORE : 0u);
 }
 
 static sm_status set_hyper(sm_stepper *s) {

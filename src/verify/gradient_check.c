@@ -342,11 +342,10 @@ static sm_status move_back(checker *c, const piece *p) {
 // The token losses of the last micro-batch, and their mean in double: the device's own mean is rounded.
 static sm_status read_losses(checker *c, float *losses, double *mean) {
     const sm_session *session = c->session;
-    const sm_backend *backend = session->device->backend;
     int64_t n_counted = 0;
     *mean = 0;
-    SM_TRY(backend->synchronize(session->executable));
-    SM_TRY(backend->download(session->executable, session->plan->targets, 0, c->n_tokens, c->targets));
+    SM_TRY(sm_session_synchronize(c->session));
+    SM_TRY(session->device->backend->download(session->executable, session->plan->targets, 0, c->n_tokens, c->targets));
     SM_TRY(sm_session_read(c->session, session->plan->losses, c->n_tokens, losses));
     for (int64_t i = 0; i < c->n_tokens; i++) {
         *mean += losses[i];
@@ -470,10 +469,11 @@ static sm_status settle_scale(checker *c) {
         SM_TRY(sm_session_write_part(c->session, plan->scaler, SM_SCALER_SCALE, 1, &(float){(float)c->scale}));
         c->session->n_micro_steps -= (uint64_t)c->n_accum;
         for (int i = 0; i < c->n_accum; i++) {
-            const unsigned zero = i == 0 ? SM_RUN_ZERO_GRAD : 0;
+            const unsigned more = (i == 0 ? SM_RUN_ZERO_GRAD : 0u) | (i + 1 < c->n_accum ? SM_RUN_MORE : 0u);
             SM_TRY(c->feed(c->ctx, c->session, i));
-            SM_TRY(sm_session_run(c->session, zero | SM_RUN_FORWARD | SM_RUN_BACKWARD, NULL));
+            SM_TRY(sm_session_run(c->session, more | SM_RUN_FORWARD | SM_RUN_BACKWARD, NULL));
         }
+        SM_TRY(sm_exchange_complete(c->session->exchange, c->session->executable, true));
         SM_TRY(are_finite(c, &finite));
     }
     SM_FAIL_IF(!finite, SM_ERR_MISMATCH, "wrong gradient: not finite at a loss scale of %g; no speed is reported%s",

@@ -423,7 +423,7 @@ prepare timeout 60 mpirun -n 2 "$stepmark" run -r 2 -w 0 --output-file "$work/ro
 [ "$(wc -l <"$work/rows.csv")" = 3 ] || fail "a file that is written as a whole has not each row"
 exchange $sizes -b 2 --seq-len 32 -t 1 --no-peaks --buckets 0,16K,all --shard none,optimizer
 [ "$(grep -c '"headline_hidden_ns": [0-9]' "$work/rows.jsonl")" = 6 ] || fail "a row does not say what is hidden"
-exchange $sizes -b 2 --seq-len 32 -t 1 --no-peaks --shard optimizer,none
+exchange $sizes -b 2 --seq-len 32 -t 1 --no-peaks --shard optimizer,none --accum 2
 rm "$work/rows.jsonl" # a preset's flags for ops alone are not for its loops
 prepare timeout 60 mpirun -n 2 "$stepmark" run --preset cs336-2-exchange $sizes --bytes 64K -w 1 -r 2 --seq-len 32 --output-file "$work/rows.jsonl"
 grep -q 'Exchanges of a step' "$work/rows.tex" && grep -q ' N=2 out & shared memory' "$work/rows.tex" || fail "the exchanges' preset has no tables"
