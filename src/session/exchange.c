@@ -427,8 +427,8 @@ static bool gathers_copies(const sm_op *op) {
 
 static bool is_last_start(const sm_plan *plan, int at) {
     bool is_last = plan->ops[at].range >= SM_PHASE_BACKWARD;
-    for (int i = at + 1; i < plan->n_ops; i++) {
-        is_last &= !is_start(&plan->ops[i]) || plan->ops[i].range != plan->ops[at].range;
+    for (int i = at + 1; i < plan->n_ops && is_last; i++) {
+        is_last = !is_start(&plan->ops[i]) || plan->ops[i].range != plan->ops[at].range;
     }
     return is_last;
 }

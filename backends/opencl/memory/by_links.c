@@ -52,7 +52,8 @@ static size_t slot_bytes_of(const sm_plan *plan) {
     return most_bytes;
 }
 
-// A sum waits in the queue for what the launching thread is ahead, and keeps its slot until then.
+// A sum waits in the queue for what the launching thread is ahead, and keeps its slot until then: eight slots, unless
+// these would take over half a GiB.
 static unsigned slots_of(size_t slot_bytes) { return slot_bytes <= (size_t)63 << 20 ? 8 : 4; }
 
 static bool is_linked(const opencl_device *device) { return opencl_has_peers(device) && device->peers->links != NULL; }
@@ -115,8 +116,8 @@ static bool has_moved(const opencl_executable *e, opencl_collective *c, opencl_m
 
 static bool have_all_told(const opencl_executable *e, opencl_matter matter, const opencl_collective *c) {
     bool have = true;
-    for (int rank = 0; rank < e->device->peers->n_processes; rank++) {
-        have = have && has_told(e, rank, matter, c);
+    for (int rank = 0; rank < e->device->peers->n_processes && have; rank++) {
+        have = has_told(e, rank, matter, c);
     }
     return have;
 }
@@ -467,8 +468,8 @@ static sm_status is_settled(sm_executable *executable, bool *is_settled) {
     opencl_executable *e = (opencl_executable *)executable;
     SM_TRY(is_aborted(e) ? SM_OK : advance(e, NULL));
     *is_settled = true;
-    for (const opencl_collective *c = e->landing->first; c != NULL; c = c->after) {
-        *is_settled &= c->stage >= OPENCL_STAGE_TAKEN;
+    for (const opencl_collective *c = e->landing->first; c != NULL && *is_settled; c = c->after) {
+        *is_settled = c->stage >= OPENCL_STAGE_TAKEN;
     }
     return SM_OK;
 }

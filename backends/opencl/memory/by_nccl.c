@@ -5,8 +5,8 @@
 
 static bool are_all_ended(const opencl_executable *e) {
     bool are_ended = true;
-    for (const opencl_collective *c = e->collectives; c != NULL; c = c->next) {
-        are_ended &= !c->is_in_stream || cuda.event_query(c->ended) != CUDA_NOT_READY;
+    for (const opencl_collective *c = e->collectives; c != NULL && are_ended; c = c->next) {
+        are_ended = !c->is_in_stream || cuda.event_query(c->ended) != CUDA_NOT_READY;
     }
     return are_ended;
 }
@@ -57,9 +57,9 @@ static sm_slice slice_of(const opencl_peers *p, const opencl_collective *c, int 
 static bool are_even(const opencl_peers *p, const opencl_collective *c) {
     const int64_t n = c->n_elems / p->n_processes;
     bool are_even = true;
-    for (int rank = 0; rank < p->n_processes; rank++) {
+    for (int rank = 0; rank < p->n_processes && are_even; rank++) {
         const sm_slice s = slice_of(p, c, rank);
-        are_even &= s.first == n * rank && s.end == n * (rank + 1);
+        are_even = s.first == n * rank && s.end == n * (rank + 1);
     }
     return are_even;
 }
