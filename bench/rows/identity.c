@@ -39,6 +39,11 @@ void sm_identity_value(const json_t *row, const sm_column *column, char text[SM_
     }
 }
 
+// Of a column that a row may leave out: unknown, where other programs' rows leave it out whatever they did.
+static void key_value(const json_t *row, const sm_column *column, char text[SM_IDENTITY_VALUE_SIZE]) {
+    (column->is_never_unknown ? sm_identity_value : known_value)(row, column, text);
+}
+
 // Rows without dimensions have the model's name.
 static const char *model_name(const json_t *row) {
     return json_is_number(json_object_get(row, "n_layer")) ? "" : sm_rows_text(row, "model_type");
@@ -107,7 +112,7 @@ void sm_identity_key_of(const json_t *row, sm_identity_key *key) {
     }
     key->is_named = model_name(row)[0] != '\0';
     for (int i = 0; i < n_keyed; i++) {
-        sm_identity_value(row, keyed[i], text);
+        key_value(row, keyed[i], text);
         key->values[i] = text[0] != '\0' ? sm_fnv1a(SM_FNV1A_START, text, strlen(text)) | 1 : 0;
     }
 }
@@ -162,8 +167,8 @@ int sm_identity_text(const json_t *a, const json_t *b, unsigned parts, bool with
         if ((bits & ~named & SM_PART(part)) == 0 || !differs(&x, &y, i)) {
             continue;
         }
-        sm_identity_value(a, keyed[i], own);
-        sm_identity_value(b, keyed[i], other);
+        key_value(a, keyed[i], own);
+        key_value(b, keyed[i], other);
         const bool is_factor = part >= SM_FACTOR_MACHINE;
         named |= is_factor ? SM_PART(part) : 0;
         n++;

@@ -19,6 +19,7 @@
 //   IS(part)                               part of the row's identity that it belongs to (identity.h)
 //   ABSENT(value)                          what rows mean that are older than the column and do not have it
 //   MAY_LACK                               a row without it agrees with any other
+//   NEVER_UNKNOWN                          in rows of any program without it, it is what ABSENT says
 //   SPEED                                  removed by sm_row_clear_speed()
 //
 // clang-format off
@@ -248,7 +249,8 @@ INTEGER_IN(loop, headline_hidden_ns, "ns", "in a headline step: communication th
            "a single process", SHOWN("hidden ms", sm_show_ms), SPEED)
 INTEGER_IN(loop, comm_bytes, "bytes", "in a step: bytes sent to and received from other processes; null: a single "
            "process", SPEED)
-INTEGER_IN(loop, n_processes, "", "processes that share the step", IS(SM_IDENTITY_WORK), SOME("processes"), ABSENT("1"))
+INTEGER_IN(loop, n_processes, "", "processes that share the step", IS(SM_IDENTITY_WORK), SOME("processes"), ABSENT("1"),
+           NEVER_UNKNOWN)
 TEXT_IN(loop, gradients, 8, "format of the gradients that they exchange; null: fp32", IS(SM_FACTOR_PRECISION),
         SOME("gradients"))
 TEXT_IN(loop, transport, SM_TEXT_SIZE * 2, "how what they exchange travels; null: a single process", IS(SM_FACTOR_MODE),

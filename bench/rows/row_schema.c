@@ -118,6 +118,7 @@ static void show_flag(const json_t *record, const sm_column *column, char *text,
 #define IS(part)                .identity = (part)
 #define ABSENT(value)           .absent = (value)
 #define MAY_LACK                .may_lack = true
+#define NEVER_UNKNOWN           .is_never_unknown = true
 #define SPEED                   .is_speed = true
 
 static const sm_column columns[] = {

@@ -70,7 +70,7 @@ struct sm_column {
     // Set in columns of result rows only (row_fields.h).
     int identity;       // part of a row's identity that the column belongs to (bench/rows/identity.h); 0: none
     const char *absent; // what rows mean that are older than the column; NULL: nothing
-    bool may_lack;
+    bool may_lack, is_never_unknown;
 
     // Offset of the field in a struct; unused by tables of plain JSON.
     size_t offset, size_bytes;

@@ -244,6 +244,17 @@ TEST(a_factor_that_is_null_differs) {
     }
 }
 
+// Other programs' rows leave columns out whatever they did, but for the number of processes.
+TEST(a_row_that_leaves_a_column_out_agrees) {
+    json_auto_t *a = make_row(1e6, "fused", 4);
+    json_auto_t *b = make_row(1e6, "fused", 4);
+    json_object_set_new(b, "activation", json_string("silu"));
+    json_object_set_new(b, "recompute", json_string("light"));
+    assert_int_equal(sm_identity_difference(a, b), 0);
+    sm_json_set_new(b, "loop.n_processes", json_integer(2));
+    assert_int_equal(sm_identity_difference(a, b), 1u << SM_IDENTITY_WORK);
+}
+
 TEST(identity_is_one) {
     int n_columns = 0;
     for (int i = 0; i < sm_row_table.n_columns; i++) {
